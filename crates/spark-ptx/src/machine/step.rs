@@ -15,7 +15,7 @@ use crate::program::{Callee, FUNCTION_WINDOW, Instruction, Op, P, R32, RegisterI
 
 use super::block_state::BlockState;
 use super::convergence;
-use super::execute::{CopyOperands, Test};
+use super::execute::{CopyOperands, Test, mask_row};
 use super::launch::Launch;
 use super::warp::{Status, Warp, lanes_of};
 
@@ -82,6 +82,9 @@ fn next_group(warp: &mut Warp, block: &mut BlockState, launch: &Launch<'_>) -> b
         }
         warp.parked = 0;
         begin_turn(warp, block, launch);
+        return warp.pick();
+    }
+    if warp.together_apart(launch, block) {
         return warp.pick();
     }
     if super::barriers::arrive_one_by_one(warp, block, launch) {
@@ -284,61 +287,19 @@ fn step(
             }
             warp.move_matrix(launch, d, a, mask);
         }
-        Op::Shuffle {
-            mode,
-            d,
-            p,
-            operands,
-        } => {
-            let row = match launch.program.list(operands).last() {
-                Some(crate::program::Slot::W32(row)) => *row,
-                _ => return advance(warp),
+        Op::Shuffle { .. }
+        | Op::Vote { .. }
+        | Op::MatchAny { .. }
+        | Op::MatchAll { .. }
+        | Op::Reduce { .. }
+        | Op::Elect { .. } => {
+            let Some(row) = mask_row(launch, &instruction.op) else {
+                return advance(warp);
             };
             let Some(members) = members(warp, block, launch, row, mask) else {
                 return;
             };
-            warp.shuffle(launch, block, mode, (d, p), operands, members);
-        }
-        Op::Vote {
-            vote,
-            d,
-            p,
-            condition,
-            mask: row,
-        } => {
-            let Some(members) = members(warp, block, launch, row, mask) else {
-                return;
-            };
-            warp.vote(vote, (d, p), condition, members);
-        }
-        Op::MatchAny { d, a, mask: row } => {
-            let Some(members) = members(warp, block, launch, row, mask) else {
-                return;
-            };
-            warp.match_any(launch, d, a, members);
-        }
-        Op::MatchAll { d, p, a, mask: row } => {
-            let Some(members) = members(warp, block, launch, row, mask) else {
-                return;
-            };
-            warp.match_all(launch, (d, p), a, members);
-        }
-        Op::Reduce {
-            op,
-            d,
-            a,
-            mask: row,
-        } => {
-            let Some(members) = members(warp, block, launch, row, mask) else {
-                return;
-            };
-            warp.reduce(launch, op, d, a, members);
-        }
-        Op::Elect { d, p, mask: row } => {
-            let Some(members) = members(warp, block, launch, row, mask) else {
-                return;
-            };
-            warp.elect((d, p), members);
+            warp.together(launch, block, &instruction.op, members);
         }
         Op::WarpBarrier { mask: row } => {
             if members(warp, block, launch, row, mask).is_none() {

@@ -571,6 +571,94 @@ fn lanes_that_have_exited_are_not_waited_for() {
 }
 
 #[test]
+fn members_may_each_come_by_an_instruction_of_their_own() {
+    // Lanes below 8 by the second instruction, with operands of its own, and what they add shows it.
+    let body = |first: &str, second: &str| {
+        format!(
+            "add.u32 %r1, %r30, 1; add.u32 %r2, %r30, 50; cvt.u64.u32 %d1, %r1; cvt.u64.u32 %d2, %r2;
+             setp.lt.u32 %p1, %r30, 8; setp.ge.u32 %p2, %r30, 0; mov.u32 %r4, 0; mov.u32 %r5, 0;
+             @%p1 bra A; {first} add.u32 %r6, %r4, 1000; bra E; A: {second} add.u32 %r6, %r5, 2000;
+             E: add.u64 %d3, %d30, %d29; st.global.u32 [%d3], %r6;"
+        )
+    };
+    let want = |first: &dyn Fn(u32) -> u32, second: &dyn Fn(u32) -> u32| -> Vec<u32> {
+        let value = |lane: u32| match lane {
+            0..8 => 2000 + second(lane),
+            _ => 1000 + first(lane),
+        };
+        (0..32).map(value).collect()
+    };
+    #[track_caller]
+    fn check(body: &str, want: &[u32]) {
+        let (out, report) = launch(&kernel("", body), (1, 32), 0, &[0], 32);
+        assert_eq!(report.findings, [], "{body}");
+        assert_eq!(out, want, "{body}");
+    }
+    // Lane l brings l + 1 by the first, l + 50 by the second.
+    let brought = |lane: u32| if lane < 8 { lane + 50 } else { lane + 1 };
+    check(
+        &body(
+            "shfl.sync.bfly.b32 %r4, %r1, 9, 31, -1;",
+            "shfl.sync.bfly.b32 %r5, %r2, 10, 31, -1;",
+        ),
+        &want(&|lane| brought(lane ^ 9), &|lane| brought(lane ^ 10)),
+    );
+    check(
+        &body(
+            "vote.sync.ballot.b32 %r4, %p1, -1;",
+            "vote.sync.ballot.b32 %r5, %p2, -1;",
+        ),
+        &want(&|_| 255, &|_| 255),
+    );
+    let sum: u32 = (0..32).map(brought).sum();
+    check(
+        &body(
+            "redux.sync.add.u32 %r4, %r1, -1;",
+            "redux.sync.add.u32 %r5, %r2, -1;",
+        ),
+        &want(&|_| sum, &|_| sum),
+    );
+    check(
+        &body(
+            "match.any.sync.b32 %r4, %r30, -1;",
+            "mov.u32 %r2, 20; match.any.sync.b32 %r5, %r2, -1;",
+        ),
+        &want(
+            &|lane| if lane == 20 { 255 | 1 << 20 } else { 1 << lane },
+            &|_| 255 | 1 << 20,
+        ),
+    );
+    // The mask of some lanes, while the others wait for theirs elsewhere.
+    check(
+        &body(
+            "shfl.sync.idx.b32 %r4, %r1, 8, 31, 0xffffff00;",
+            "shfl.sync.idx.b32 %r5, %r2, 0, 31, 0xff;",
+        ),
+        &want(&|_| 9, &|_| 50),
+    );
+    // Half of them inside of a function.
+    let function =
+        ".func (.param .b32 o) g(.param .b32 a) { .reg .b32 %q<3>; ld.param.b32 %q1, [a];
+        redux.sync.add.u32 %q2, %q1, -1; st.param.b32 [o], %q2; ret; }\n";
+    let call = "{ .param .b32 p; .param .b32 q; st.param.b32 [p], %r2; call.uni (q), g, (p); ld.param.b32 %r5, [q]; }";
+    let ptx = kernel("", &body("redux.sync.add.u32 %r4, %r1, -1;", call));
+    let ptx = ptx.replacen(HEADER, &format!("{HEADER}{function}"), 1);
+    let (out, report) = launch(&ptx, (1, 32), 0, &[0], 32);
+    assert_eq!((report.findings, out), (vec![], want(&|_| sum, &|_| sum)));
+    // Other qualifiers, or another mask, are another instruction.
+    for second in [
+        "shfl.sync.up.b32 %r5, %r2, 9, 0, -1;",
+        "redux.sync.add.u32 %r5, %r2, -1;",
+        "shfl.sync.bfly.b32 %r5, %r2, 9, 31, -2;",
+    ] {
+        let body = body("shfl.sync.bfly.b32 %r4, %r1, 9, 31, -1;", second);
+        let found = findings(&kernel("", &body), (1, 32), 1, 32);
+        let is_found = |it: &FindingKind| matches!(it, FindingKind::DivergentBarrier { .. });
+        assert!(found.iter().any(is_found), "{found:?}");
+    }
+}
+
+#[test]
 fn parameters_and_results_of_calls_that_nobody_stored() {
     let called = |function: &str, body: &str| {
         kernel("", body).replacen(HEADER, &format!("{HEADER}{function}\n"), 1)

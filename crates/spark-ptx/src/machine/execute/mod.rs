@@ -14,3 +14,4 @@ mod words;
 
 pub(super) use compare::Test;
 pub(super) use copies::CopyOperands;
+pub(super) use together::mask_row;
