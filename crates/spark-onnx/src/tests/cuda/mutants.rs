@@ -10,7 +10,7 @@ use spark_testing::driver::Persona;
 
 use super::driver;
 use super::operators::rows_of_no_numbers;
-use super::tiles::{Case, conv, kernels_of, product, whole};
+use super::tiles::{Case, conv, kernels_of, linear_and_sum, product, whole};
 
 /// What runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,11 +26,13 @@ enum Run {
     /// The residual behind the function.
     PiecesThenSum,
     DepthwiseThenSum,
+    /// A product without tiles, to which an input is added.
+    Plain,
     /// Reductions of what is no number.
     Rows,
 }
 
-const ALL: [Run; 9] = [
+const ALL: [Run; 10] = [
     Run::Pieces,
     Run::Elements,
     Run::Nk,
@@ -39,6 +41,7 @@ const ALL: [Run; 9] = [
     Run::F32,
     Run::PiecesThenSum,
     Run::DepthwiseThenSum,
+    Run::Plain,
     Run::Rows,
 ];
 
@@ -49,6 +52,11 @@ fn run(device: &Device, run: Run) -> Option<bool> {
         residual: 2,
         residual_of_step: false,
         ..case
+    };
+    let of_plain = || {
+        let (graph, inputs) = linear_and_sum([2, 5, 3], 1);
+        let inputs = inputs.each_ref().map(|(name, x)| (*name, x));
+        kernels_of(device, &graph, &inputs, Precision::Fp32, 0.0)
     };
     let of_rows = || {
         let (graph, x) = rows_of_no_numbers();
@@ -96,6 +104,7 @@ fn run(device: &Device, run: Run) -> Option<bool> {
             of_case(then_sum(depthwise), Precision::Fp16),
             "plan_depthwise_5_by_2",
         ),
+        Run::Plain => (of_plain(), "plan_matmul"),
         Run::Rows => (of_rows(), "plan_reduce"),
     };
     match done {
@@ -177,6 +186,7 @@ const MUTANTS: &[(Run, &str, &str)] = &[
     (Run::Depthwise, "residual += conv.epilogue.residual.strides[3];", ""),
     (Run::DepthwiseThenSum, "bool is_first = epilogue.flags & PLAN_RESIDUAL_FIRST;", "bool is_first = true;"),
     (Run::F32, "tiles.epilogue.residual.strides, m, group) + n;", "tiles.epilogue.residual.strides, m, group);"),
+    (Run::Plain, "index(product.epilogue.residual.strides, row, column)", "index(product.epilogue.residual.strides, row, 0)"),
     // What is no number.
     (Run::Rows, "case PLAN_MAX: return b > a || b != b ? b : a;", "case PLAN_MAX: return b > a ? b : a;"),
     (Run::Rows, "case PLAN_MIN: return b < a || b != b ? b : a;", "case PLAN_MIN: return b < a ? b : a;"),

@@ -394,6 +394,48 @@ fn linear_layers_of_whole_numbers_are_exact() {
     });
 }
 
+/// The same with an input added, before ReLU or, where `residual` is 2, behind it; and what it is given.
+pub(super) fn linear_and_sum(
+    [m, n, k]: [usize; 3],
+    residual: usize,
+) -> (Graph, [(&'static str, Tensor); 2]) {
+    let mut graph = linear([m, n, k], whole(&[n, k], 3));
+    let relu =
+        |graph: &mut Graph, y: ValueId| graph.add_node("relu", Op::Unary(Unary::Relu), &[Some(y)]);
+    let mut y = graph.outputs.pop().expect("it has one");
+    if residual == 2 {
+        y = relu(&mut graph, y);
+    }
+    let other = graph.add_input("other", DType::F32, vec![Dim::Known(m), Dim::Known(n)]);
+    y = graph.add_node("sum", Op::Binary(Binary::Add), &[Some(y), Some(other)]);
+    if residual == 1 {
+        y = relu(&mut graph, y);
+    }
+    graph.outputs.push(y);
+    let inputs = [("x", whole(&[m, k], 4)), ("other", whole(&[m, n], 5))];
+    assert_eq!(residual_orders(&graph), [residual == 1]);
+    (graph, inputs)
+}
+
+#[test]
+fn linear_layers_add_an_input() {
+    on(Persona::Card, |_, device| {
+        for (extents, precision, kernel) in [
+            ([17, 33, 520], Precision::Fp16, "plan_tiles_16x32"),
+            ([70, 129, 24], Precision::Fp32, "plan_tiles_f32"),
+            ([2, 5, 3], Precision::Fp16, "plan_matmul"),
+            ([2, 5, 3], Precision::Fp32, "plan_matmul"),
+        ] {
+            for residual in [1, 2] {
+                let (graph, inputs) = linear_and_sum(extents, residual);
+                let inputs = inputs.each_ref().map(|(name, x)| (*name, x));
+                let kernels = kernels_of(device, &graph, &inputs, precision, 0.0).unwrap();
+                assert!(kernels.contains(kernel), "{kernel}: {kernels:?}");
+            }
+        }
+    });
+}
+
 /// `relu(x) relu(z)`, z turned on the way where `turned`.
 pub(super) fn product([batch, m, n, k]: [usize; 4], turned: bool) -> Graph {
     let mut graph = Graph::default();
