@@ -7,17 +7,23 @@
 //! base   the block's: 2047 more, and its words counted anew, when 4095 phases are full
 //! ```
 //!
-//! Turns after the 127th of a phase are one, within which lanes of a warp are not told apart.
-//!
 //! Blocks of one launch are not ordered. A write where another block wrote, and a read of what
-//! another block wrote, are races, unless both are atomic, or the reading block has taken part in
-//! an atomic before (it may have learned that the other is done; whether it did is not followed).
+//! another block wrote, are races, unless both are atomic for all blocks, or this block has looked at the
+//! result of such an atomic before (it may have learned that the other is done; whether it did is not followed).
 //!
 //! Threads of one block are ordered by its barriers, as for shared memory. A write where another thread
 //! wrote something else, and a read of what another thread wrote, with no barrier between them are races,
-//! unless both are atomic: what an atomic tells is followed to no thread. One writer of a word is known: of those who write parts of it, the last.
-//! Lanes that write bytes or halves of a word side by side are not told apart. A write after another
-//! thread's read is not seen, here and between blocks; in another order it is the read that is.
+//! unless both are atomic: what an atomic tells is followed to no thread.
+//!
+//! What is not seen:
+//! - a write after another thread's read. Of blocks and of warps there is an order in which the write comes
+//!   first, and then the read is seen; lanes of a warp have only one order;
+//! - between lanes of a warp, a word of which several lanes wrote bytes or halves, or one reads such a part, side by side;
+//! - of threads that write parts of a word, all but the last, and the same for blocks;
+//! - between lanes of a warp, what follows its 127th barrier of the warp in one phase of the block: turns end there;
+//! - what was written more than 2047 phases ago, with barriers in between that the two threads did not share;
+//! - blocks whose numbers differ by a multiple of 2^23, which are one;
+//! - what two threads of the interpreter note in the same moment.
 
 use std::ops::Range;
 use std::sync::OnceLock;

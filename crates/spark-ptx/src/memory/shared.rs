@@ -14,6 +14,11 @@
 //! narrowest access of the kernel, at most a word.
 //!
 //! Two writes of the same value are no race. Values are those of the sequential run.
+//!
+//! What is not seen: a write after reads by warps in different phases, where it follows the earliest of them
+//! only; races across the point where 2^20 phases are full and times begin anew; of several writers of
+//! one cell, all but the last; lanes that did not take part in a barrier of their warp, which counts as one
+//! of all its lanes.
 
 /// Lane and warp of an access, and what it was.
 const LANE: u16 = 31;
