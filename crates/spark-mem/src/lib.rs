@@ -65,6 +65,7 @@ mod ranges;
 mod recording;
 mod section;
 mod shared_kind;
+mod spare;
 mod staging;
 mod stats;
 mod stream;

@@ -259,7 +259,7 @@ impl<T: Element> Buffer<T> {
     fn to_vec(&self, stream: &Stream) -> Result<Vec<T>, MemError> {
         let n_bytes = self.len_bytes() as u64;
         // Until the copy is there, when the machine's own figure shows it.
-        let _taking = self.device().budget().reserve_for_program(n_bytes)?;
+        let _taking = self.device().budget().take_for_program(n_bytes)?;
         let mut values: Vec<T> = Vec::new();
         let room = values.try_reserve_exact(self.len);
         room.map_err(|why| MemError::OutOfMemory {
