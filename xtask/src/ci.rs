@@ -281,7 +281,14 @@ fn test_release(workspace: &Workspace) -> Result<(), Error> {
     let mut build = cargo(&["build", "--workspace", "--examples"]);
     command::run(build_and_test::release(&mut build, workspace))?;
     let mut whole = cargo(&["test", "--workspace", "--test", "*", "--exclude", "xtask"]);
-    let mut units = cargo(&["test", "--lib", "--features", FEATURES_OF_ALL]);
+    let mut units = cargo(&[
+        "test",
+        "--lib",
+        "--bin",
+        "sparkpilot",
+        "--features",
+        FEATURES_OF_ALL,
+    ]);
     units.args(OPTIMISED_UNITS.iter().flat_map(|name| ["-p", name]));
     for test in [&mut whole, &mut units] {
         let counts = command::run_tests(build_and_test::release(test, workspace))?;

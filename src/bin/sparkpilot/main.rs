@@ -13,8 +13,8 @@
 //! `spark_program`'s, for every program of the workspace, and of this one `tables`, `engine_options` and `recorded_machine`.
 //! `bench` lists what was refused or could not be read beside what was measured, and its answer is no.
 //!
-//! Deliberately absent: commands of what has not landed. Training, searches of scenarios, saved runs and a full-screen
-//! monitor are none yet.
+//! Deliberately absent: commands of what has not landed. Training, searches of scenarios and saved runs are
+//! none yet.
 
 #![allow(clippy::print_stdout, reason = "a program's output is its product")]
 
