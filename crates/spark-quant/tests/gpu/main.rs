@@ -77,6 +77,14 @@ fn gemm_of_any_depth() {
 }
 
 #[test]
+fn gemm_of_nan_is_nan() {
+    with_gpu(
+        "gemm_of_nan_is_nan",
+        device_gemm_cases::nan_stays_where_it_is_seen,
+    );
+}
+
+#[test]
 fn gemm_of_other_values_is_close() {
     with_gpu(
         "gemm_of_other_values_is_close",

@@ -205,34 +205,6 @@ pub(crate) fn nan_stays_where_it_is_seen(device: &Device) {
     }
 }
 
-/// Of the definition alone: sums on the way, or single products, that f32 does not hold.
-pub(crate) fn sums_beyond_f32_come_back(device: &Device) {
-    let stream = device.new_stream().unwrap();
-    let matrix = |values: &[f32]| {
-        let codes: Vec<u8> = values
-            .iter()
-            .flat_map(|&value| code(GemmFormat::Bf16, value))
-            .collect();
-        let shape = [1, values.len()];
-        let operand = GemmOperand::new(device, &stream, GemmFormat::Bf16, shape, &codes).unwrap();
-        let values = codes.chunks(2).map(|one| decoded(GemmFormat::Bf16, one));
-        let values = values.collect();
-        Matrix { operand, values }
-    };
-    let tiny = 2_f32.powi(-75);
-    for (a, b, want) in [
-        ([1e38, 1e38, 3.0], [10.0, -10.0, 2.0], 6.0),
-        ([3e38, 3e38, 1.0], [1.0, 1.0, 1.0], f32::INFINITY),
-        ([-3e38, -3e38, 1.0], [1.0, 1.0, 1.0], f32::NEG_INFINITY),
-        // Too small for f32 one by one.
-        ([1e-30, 1e-30, 0.0], [1e-30, -1e-30, 0.0], 0.0),
-        ([tiny, tiny, 0.0], [tiny; 3], 2_f32.powi(-149)),
-    ] {
-        let got = multiply(device, &stream, &matrix(&a), &matrix(&b))[0];
-        assert_eq!(got, want, "{a:?} times {b:?}");
-    }
-}
-
 pub(crate) fn other_values_are_multiplied_closely(device: &Device) {
     let stream = device.new_stream().unwrap();
     let mut random = Random(3);
