@@ -317,7 +317,7 @@ pub(super) fn rows_of_no_numbers() -> (Graph, Tensor) {
             keep_dims: true,
             noop_with_empty_axes: false,
         });
-        let reduced = graph.add_node(&format!("{kind:?}"), reduce, &[Some(x), Some(axes)]);
+        let reduced = graph.add_node(format!("{kind:?}"), reduce, &[Some(x), Some(axes)]);
         graph.outputs.push(reduced);
     }
     for log in [false, true] {
@@ -326,7 +326,7 @@ pub(super) fn rows_of_no_numbers() -> (Graph, Tensor) {
             log,
             flatten: false,
         });
-        let soft = graph.add_node(&format!("softmax, {log}"), softmax, &[Some(x)]);
+        let soft = graph.add_node(format!("softmax, {log}"), softmax, &[Some(x)]);
         graph.outputs.push(soft);
     }
     let scale = graph.add_constant("scale", tensor(&[width], 3));
