@@ -1,13 +1,13 @@
-//! Gradients against outside truth: those that PyTorch computed of PEFT's DoRA layers, in f32.
+//! Gradients against outside truth, those that PyTorch computed of PEFT's DoRA layers in f32; and of real models.
 
 use std::collections::BTreeMap;
 
 use spark_onnx_graph::graph::{
-    Binary, Conv, Dim, Graph, MatMul, Op, Padding, Reshape, Transpose, ValueId, bind,
+    Binary, Conv, Dim, Graph, MatMul, Op, Padding, Reshape, StaticGraph, Transpose, ValueId, bind,
 };
-use spark_onnx_graph::reference::gradient::{GradientOptions, gradients};
-use spark_onnx_graph::{DType, Tensor};
-use spark_testing::test_data;
+use spark_onnx_graph::reference::gradient::{GradientError, GradientOptions, gradients};
+use spark_onnx_graph::{DType, ModelError, Tensor, file, reference};
+use spark_testing::{numbers, test_data};
 
 use crate::reference::{read_tensors, relative_error};
 
@@ -113,4 +113,108 @@ fn adapters_of_layers_have_pytorchs_gradients() {
     check(&tensors, "conv3x3_s2", 2.0, conv(&[2, 2], &[1; 4]));
     check(&tensors, "conv1x1", 2.0, conv(&[], &[]));
     check(&tensors, "conv1d", 2.0, conv(&[], &[1; 2]));
+}
+
+/// A tensor of f32 for each of these values, of random numbers.
+fn random(graph: &StaticGraph, values: &[ValueId], seed: u64) -> Vec<(String, Tensor)> {
+    let values = values.iter().zip(seed..).map(|(&id, seed)| {
+        let value = graph.value(id);
+        let n = value.ty.shape.iter().product();
+        let numbers = numbers(n, seed).into_iter().map(f64::from).collect();
+        let tensor = Tensor::from_f64(value.ty.dtype, value.ty.shape.clone(), numbers);
+        (value.name.clone(), tensor.expect("fits"))
+    });
+    values.collect()
+}
+
+fn lent(tensors: &[(String, Tensor)]) -> Vec<(&str, &Tensor)> {
+    tensors
+        .iter()
+        .map(|(name, tensor)| (name.as_str(), tensor))
+        .collect()
+}
+
+#[test]
+fn nothing_in_driving_models_is_without_a_gradient() {
+    for model in [
+        "dmonitoring_0_8_5",
+        "dmonitoring_0_8_9",
+        "supercombo_0_7_4_random_fp16",
+    ] {
+        let Some(path) = test_data(&format!("data/models/{model}.onnx")) else {
+            return;
+        };
+        let graph = bind(&file::load(&path).expect("loads"), &[]).expect("binds");
+        let dy = random(&graph, graph.outputs(), 1);
+        let names = graph
+            .inputs()
+            .iter()
+            .map(|&id| graph.value(id).name.as_str());
+        let names: Vec<&str> = names.collect();
+        // Refusals come before the inputs that are missing here.
+        let error = gradients(&graph, &[], &lent(&dy), &names, GradientOptions::default());
+        let is_missing = matches!(
+            error,
+            Err(GradientError::Model(ModelError::InputMissing { .. }))
+        );
+        assert!(is_missing, "{model}: {error:?}");
+    }
+}
+
+#[test]
+fn a_driver_monitoring_model_has_the_slope_of_its_loss() {
+    let Some(path) = test_data("data/models/dmonitoring_0_8_9.onnx") else {
+        return;
+    };
+    let graph = bind(&file::load(&path).expect("loads"), &[]).expect("binds");
+    let inputs = random(&graph, graph.inputs(), 10);
+    let dy = random(&graph, graph.outputs(), 20);
+    let names: Vec<&str> = inputs.iter().map(|(name, _)| name.as_str()).collect();
+    let options = GradientOptions::default();
+    let found = gradients(&graph, &lent(&inputs), &lent(&dy), &names, options);
+    let found = found.expect("has gradients");
+
+    // Along the gradient, where the loss changes most. Inputs are f32, so that the step is what is left of it.
+    let all = found.iter().flat_map(|(_, gradient)| gradient.to_f64());
+    let largest = all.fold(0.0, |m: f64, g| m.max(g.abs()));
+    let moved = |distance: f64| -> Vec<(String, Tensor)> {
+        let pairs = inputs.iter().zip(&found);
+        let pairs = pairs.map(|((name, x), (_, gradient))| {
+            let steps = gradient
+                .to_f64()
+                .into_iter()
+                .map(|g| g / largest * distance);
+            let values = x.to_f64().into_iter().zip(steps).map(|(x, step)| x + step);
+            let values: Vec<f64> = values.collect();
+            let tensor = Tensor::from_f64(x.dtype(), x.shape(), values).expect("fits");
+            (name.clone(), tensor)
+        });
+        pairs.collect()
+    };
+    let loss = |inputs: &[(String, Tensor)]| -> Vec<f64> {
+        let outputs = reference::run_wide(&graph, &lent(inputs)).expect("runs");
+        let terms = outputs.iter().zip(&dy).flat_map(|((_, y), (_, dy))| {
+            let products = y.to_f64().into_iter().zip(dy.to_f64());
+            products.map(|(y, dy)| y * dy).collect::<Vec<_>>()
+        });
+        terms.collect()
+    };
+    // The error falls with the step, as kinks within it do: 3e-4 for 1e-4, 3e-5 for 1e-5.
+    let (before, after) = (moved(-1e-6), moved(1e-6));
+    let differences = loss(&after).into_iter().zip(loss(&before));
+    let difference: f64 = differences.map(|(after, before)| after - before).sum();
+    let steps = after.iter().zip(&before).zip(&found);
+    let expected = steps.map(|(((_, after), (_, before)), (_, gradient))| {
+        let steps = after.to_f64().into_iter().zip(before.to_f64());
+        let terms = steps.zip(gradient.to_f64());
+        let terms = terms.map(|((after, before), g)| (after - before) * g);
+        terms.sum::<f64>()
+    });
+    let expected: f64 = expected.sum();
+    let error = (difference - expected).abs() / expected.abs();
+    eprintln!("slope {difference:e}, expected {expected:e}: {error:.1e}");
+    assert!(
+        error <= 1e-5,
+        "{difference:e}, expected {expected:e}: {error:.1e}"
+    );
 }
