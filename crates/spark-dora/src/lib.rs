@@ -28,9 +28,9 @@ pub mod optim;
 mod random;
 mod slice;
 
-pub use adapter::{
-    Adapter, AdapterSet, MergedFile, NetworkReport, Offered, SizeReport, Switched, SwitchedTensors,
-};
+pub use adapter::merged::{MergedFile, NetworkReport};
+pub use adapter::set::{AdapterSet, Switched, SwitchedTensors};
+pub use adapter::{Adapter, Offered, SizeReport};
 pub use config::{
     DoraConfig, DoraConfigBuilder, Init, LayerConfig, Method, OneOrMany, PatternError, Patterns,
     Targets,

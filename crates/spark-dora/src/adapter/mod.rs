@@ -17,8 +17,8 @@ mod files;
 mod fingerprint;
 mod folder;
 mod kohya;
-mod merged;
-mod set;
+pub(crate) mod merged;
+pub(crate) mod set;
 mod size;
 mod stored;
 mod whole;
@@ -32,8 +32,6 @@ use candle_nn::{Conv1d, Conv2d, Embedding, Linear, Module, VarBuilder, VarMap};
 use spark_quant::PackedTensor;
 
 pub use folder::{CONFIG_FILE, TENSOR_FILE};
-pub use merged::{MergedFile, NetworkReport};
-pub use set::{AdapterSet, Switched, SwitchedTensors};
 pub use size::{GOOD_FRACTION, SizeReport};
 
 use crate::base::{Base, check_shape};

@@ -12,9 +12,20 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::Rate;
 use crate::reading::Reading;
 use crate::root::Root;
+
+/// What went through something, in bytes per second.
+#[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct Rate {
+    /// The kernel's name of it.
+    pub name: String,
+    /// Received, or read.
+    pub in_bytes_per_s: f64,
+    /// Sent, or written.
+    pub out_bytes_per_s: f64,
+}
 
 /// Ticks that a processor has spent, idle ones apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -20,6 +20,7 @@ use crate::reading::Reading;
 use crate::root::Root;
 
 use counters::Counters;
+pub use counters::Rate;
 pub use temperatures::Temperature;
 
 /// One look at the machine.
@@ -40,18 +41,6 @@ pub struct HostSample {
     pub disks: Reading<Vec<Rate>>,
     /// What sensors say, in the order of their names.
     pub temperatures: Vec<Temperature>,
-}
-
-/// What went through something, in bytes per second.
-#[derive(Debug, Clone, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
-pub struct Rate {
-    /// The kernel's name of it.
-    pub name: String,
-    /// Received, or read.
-    pub in_bytes_per_s: f64,
-    /// Sent, or written.
-    pub out_bytes_per_s: f64,
 }
 
 impl HostSample {

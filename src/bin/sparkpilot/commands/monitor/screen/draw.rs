@@ -439,7 +439,7 @@ fn gibibytes(bytes: u64) -> String {
 }
 
 fn seconds(milliseconds: u128) -> String {
-    if milliseconds % 1000 == 0 {
+    if milliseconds.is_multiple_of(1000) {
         return format!("{} s", milliseconds / 1000);
     }
     format!("{milliseconds} ms")
