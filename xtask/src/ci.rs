@@ -13,7 +13,7 @@
 //! fuzz          every fuzz target builds and runs for a second
 //! aarch64       tests of Arm's vector code under qemu
 //! test-release  again optimised, without debug assertions, with every feature: integration tests, and unit
-//!               tests of some crates. Crates of others are optimised less
+//!               tests of some crates. What computes little is optimised less, members and others
 //! example       the main example on the zoo and, with SPARK_TEST_DATA, on the real models,
 //!               whose outputs must agree with their goldens
 //! ```

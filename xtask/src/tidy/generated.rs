@@ -56,7 +56,7 @@ struct TestedPage {
     test: &'static str,
 }
 
-const TESTED_PAGES: [TestedPage; 2] = [
+const TESTED_PAGES: [TestedPage; 3] = [
     TestedPage {
         path: "docs/environment.md",
         package: "spark-hal",
@@ -66,6 +66,11 @@ const TESTED_PAGES: [TestedPage; 2] = [
         path: "docs/operators.md",
         package: "spark-onnx-graph",
         test: "operators_page",
+    },
+    TestedPage {
+        path: "crates/spark-onnx-graph/src/reference/gradient/operators.md",
+        package: "spark-onnx-graph",
+        test: "reference::gradient::tests::table::the_documentation",
     },
 ];
 const UPDATE_VARIABLE: &str = "SPARK_BLESS";

@@ -109,7 +109,10 @@ pub const FOREIGN: [(&str, &str); 8] = [
         "HOME",
         "the user's cache and Python packages; the doctor writes `~` for it",
     ),
-    ("NO_COLOR", "set to anything: programs log without colours"),
+    (
+        "NO_COLOR",
+        "set to anything: programs log, and `sparkpilot monitor` draws, without colours",
+    ),
     ("XDG_CACHE_HOME", "the user's cache"),
     (
         "VIRTUAL_ENV",

@@ -1,4 +1,4 @@
-//! Kernels in tiles that are wrong on purpose: each must be caught, by its results or by the interpreter's checks, and unchanged
+//! Kernels of plans that are wrong on purpose: each must be caught, by its results or by the interpreter's checks, and unchanged
 //! they are silent under other orders of warps and blocks.
 //!
 //! Without NVIDIA's compiler nothing is tested: kernels of the host's have no such checks.

@@ -16,7 +16,7 @@ use watch::{Form, Watch, Watched};
 /// Watch the machine on a screen, or its GPUs line by line
 ///
 /// On a terminal: GPUs, processors, memory, networks, disks, temperatures and the processes of GPUs,
-/// with what was before. Into a pipe or a file, or with --form: utilisation, clocks, temperature,
+/// with what was before. Into a pipe or a file, or with --form, --output or --status: utilisation, clocks, temperature,
 /// power and memory of GPUs, a line for each look.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  \
