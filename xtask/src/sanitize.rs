@@ -24,7 +24,8 @@
 //! Not seen: stores past the caches, which are assembly (spark-quant's results with AVX-512);
 //! accesses that miss their part of a model's arena and hit another, as the arena is one piece of
 //! memory; instruction sets that the processor lacks; Arm's kernels, which run under qemu without
-//! a sanitiser. Threads of safe code (`spark-quant`, `spark-sim`) are left to the compiler.
+//! a sanitiser. Threads of safe code (`spark-quant`, `spark-sim`,
+//! `spark-dora`) are left to the compiler.
 
 use std::path::PathBuf;
 use std::process::Command;
