@@ -61,9 +61,29 @@ fn cell(
     plane: &[f64],
     [h, w]: [usize; 2],
 ) -> f64 {
-    let (inside_rows, inside_columns) = (rows.inside(h, row), columns.inside(w, column));
     let count = rows.samples * columns.samples;
     let (mut sum, mut most) = (0.0, None::<f64>);
+    let seen = for_each_tap([rows, columns], [row, column], [h, w], |element, weight| {
+        let product = weight * plane[element];
+        sum += product;
+        most = Some(most.map_or(product, |most| most.max(product)));
+    });
+    match kind {
+        PoolKind::Average => sum / count.max(1) as f64,
+        // A sample outside is 0.
+        PoolKind::Max if seen < count => most.unwrap_or(0.0).max(0.0),
+        PoolKind::Max => most.unwrap_or(0.0),
+    }
+}
+
+/// Tells of every element that a cell reads, and with what weight, sample by sample; how many samples lie inside.
+pub(super) fn for_each_tap(
+    [rows, columns]: [&RegionAxis; 2],
+    [row, column]: [usize; 2],
+    [h, w]: [usize; 2],
+    mut visit: impl FnMut(usize, f64),
+) -> usize {
+    let (inside_rows, inside_columns) = (rows.inside(h, row), columns.inside(w, column));
     let mut seen = 0;
     for i in inside_rows {
         for j in inside_columns.clone() {
@@ -72,17 +92,10 @@ fn cell(
             seen += 1;
             for (&y, wy) in y.at.iter().zip(y.weight) {
                 for (&x, wx) in x.at.iter().zip(x.weight) {
-                    let product = f64::from(wy) * f64::from(wx) * plane[y * w + x];
-                    sum += product;
-                    most = Some(most.map_or(product, |most| most.max(product)));
+                    visit(y * w + x, f64::from(wy) * f64::from(wx));
                 }
             }
         }
     }
-    match kind {
-        PoolKind::Average => sum / count.max(1) as f64,
-        // A sample outside is 0.
-        PoolKind::Max if seen < count => most.unwrap_or(0.0).max(0.0),
-        PoolKind::Max => most.unwrap_or(0.0),
-    }
+    seen
 }

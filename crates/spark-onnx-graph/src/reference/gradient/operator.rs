@@ -123,15 +123,15 @@ pub(super) fn no_operand(operand: usize) -> OpError {
     op_error!("there is no gradient by operand {operand}")
 }
 
-/// Of operators whose results hang on nothing but shapes, positions and comparisons.
-macro_rules! zero_by_definition {
-    ($($name:ident)*) => {$(
+/// `impl Differentiate` of operators without an operand whose gradient is computed.
+macro_rules! without_gradient {
+    ($name:ident, $kind:expr) => {
         impl $crate::reference::gradient::operator::Differentiate for $name {
             fn kind(
                 &self,
                 _: $crate::reference::gradient::kinds::Asked,
             ) -> $crate::reference::gradient::kinds::GradientKind {
-                $crate::reference::gradient::kinds::GradientKind::Zero
+                $kind
             }
 
             fn gradient(
@@ -142,6 +142,17 @@ macro_rules! zero_by_definition {
                 Err($crate::reference::gradient::operator::no_operand(operand))
             }
         }
+    };
+}
+pub(super) use without_gradient;
+
+/// Of operators whose results hang on nothing but shapes, positions and comparisons.
+macro_rules! zero_by_definition {
+    ($($name:ident)*) => {$(
+        $crate::reference::gradient::operator::without_gradient!(
+            $name,
+            $crate::reference::gradient::kinds::GradientKind::Zero
+        );
     )*};
 }
 pub(super) use zero_by_definition;
@@ -149,22 +160,10 @@ pub(super) use zero_by_definition;
 /// Of operators without a gradient, and why.
 macro_rules! refused {
     ($($name:ident: $why:literal)*) => {$(
-        impl $crate::reference::gradient::operator::Differentiate for $name {
-            fn kind(
-                &self,
-                _: $crate::reference::gradient::kinds::Asked,
-            ) -> $crate::reference::gradient::kinds::GradientKind {
-                $crate::reference::gradient::kinds::GradientKind::Refused($why)
-            }
-
-            fn gradient(
-                &self,
-                _: &$crate::reference::gradient::operator::At<'_>,
-                operand: usize,
-            ) -> $crate::reference::gradient::operator::Differentiated {
-                Err($crate::reference::gradient::operator::no_operand(operand))
-            }
-        }
+        $crate::reference::gradient::operator::without_gradient!(
+            $name,
+            $crate::reference::gradient::kinds::GradientKind::Refused($why)
+        );
     )*};
 }
 pub(super) use refused;

@@ -263,15 +263,9 @@ impl Step<'_> {
     ) {
         let first = network.first_row(self.d, gate);
         let bias = first + self.d * network.n_gates * network.recurrent.hidden;
-        let width = network.width;
-        for (unit, ds) in ds.iter().enumerate() {
-            let row = (first + unit) * width;
-            for (k, x) in self.x.iter().enumerate() {
-                to.w[row + k] += ds * x;
-                before.x[k] += ds * network.w[row + k];
-            }
-            to.b[bias + unit] += ds;
-        }
+        let weights = (&*network.w, &mut *to.w);
+        product_back(weights, first, self.x, ds, &mut before.x);
+        add(&mut to.b[bias..], ds);
     }
 }
 
@@ -287,13 +281,24 @@ fn state_back(
     let first = network.first_row(d, gate);
     let hidden = network.recurrent.hidden;
     let bias = first + (d + 1) * network.n_gates * hidden;
+    product_back((&*network.r, &mut *to.r), first, h, ds, dh);
+    add(&mut to.b[bias..], ds);
+}
+
+/// Of `M x`: by the rows of M from `first` on, as many as there are sums, and by x.
+fn product_back(
+    (m, dm): (&[f64], &mut [f64]),
+    first: usize,
+    x: &[f64],
+    ds: &[f64],
+    dx: &mut [f64],
+) {
     for (unit, ds) in ds.iter().enumerate() {
-        let row = (first + unit) * hidden;
-        for (k, h) in h.iter().enumerate() {
-            to.r[row + k] += ds * h;
-            dh[k] += ds * network.r[row + k];
+        let row = (first + unit) * x.len();
+        for (k, x) in x.iter().enumerate() {
+            dm[row + k] += ds * x;
+            dx[k] += ds * m[row + k];
         }
-        to.b[bias + unit] += ds;
     }
 }
 

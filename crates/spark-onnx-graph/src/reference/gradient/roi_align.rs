@@ -9,6 +9,7 @@
 //! By where regions lie it is refused: they are rounded to f32, and PyTorch's operator has no such gradient either.
 
 use super::super::index::strides;
+use super::super::roi_align::for_each_tap;
 use super::kinds::{Asked, GradientKind};
 use super::operator::{At, Differentiate, Differentiated};
 use crate::graph::infer::op_error;
@@ -62,32 +63,19 @@ fn cell(
     plane: &[f64],
     [h, w]: [usize; 2],
 ) -> Vec<(usize, f64)> {
-    let (inside_rows, inside_columns) = (rows.inside(h, row), columns.inside(w, column));
     let count = rows.samples * columns.samples;
     let mut parts = Vec::new();
     let mut most: Option<(usize, f64)> = None;
-    let mut seen = 0;
-    for i in inside_rows {
-        for j in inside_columns.clone() {
-            let taps = rows.taps(h, row, i).zip(columns.taps(w, column, j));
-            let Some((y, x)) = taps else { continue };
-            seen += 1;
-            for (&y, wy) in y.at.iter().zip(y.weight) {
-                for (&x, wx) in x.at.iter().zip(x.weight) {
-                    let (element, weight) = (y * w + x, f64::from(wy) * f64::from(wx));
-                    if kind == PoolKind::Average {
-                        parts.push((element, weight / count.max(1) as f64));
-                        continue;
-                    }
-                    let beats =
-                        |&(best, its): &(usize, f64)| weight * plane[element] > its * plane[best];
-                    if most.as_ref().is_none_or(beats) {
-                        most = Some((element, weight));
-                    }
-                }
-            }
+    let seen = for_each_tap([rows, columns], [row, column], [h, w], |element, weight| {
+        if kind == PoolKind::Average {
+            parts.push((element, weight / count.max(1) as f64));
+            return;
         }
-    }
+        let beats = |&(best, its): &(usize, f64)| weight * plane[element] > its * plane[best];
+        if most.as_ref().is_none_or(beats) {
+            most = Some((element, weight));
+        }
+    });
     // A sample outside is 0.
     let is_beaten = |(best, weight): (usize, f64)| seen < count && weight * plane[best] < 0.0;
     parts.extend(most.filter(|&most| !is_beaten(most)));
