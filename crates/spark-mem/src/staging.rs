@@ -13,7 +13,7 @@
 #![allow(unsafe_code, reason = "gives memory back to its backend")]
 
 use crate::backend::place::RawMemory;
-use crate::backend::{Backend, Handle};
+use crate::backend::{Backend, Handle, wait_before_giving_back};
 use crate::error::DriverError;
 use crate::kind::BufferKind;
 
@@ -52,12 +52,6 @@ impl Slot {
             is_left: false,
         })
     }
-}
-
-/// Whether what `wait` waits for is over, or lost with its context. A wait that is refused says
-/// nothing of it, and is tried once more.
-fn is_over(wait: impl Fn() -> Result<(), DriverError>) -> bool {
-    (0..2).any(|_| wait().map_or_else(|error| error.is_sticky(), |()| true))
 }
 
 // SAFETY: the memory of the slots is owned by the ring, which is used by one thread at a time.
@@ -138,8 +132,9 @@ impl Ring {
         queue: Handle,
         error: DriverError,
     ) -> DriverError {
-        self.slots[self.current].is_left = !is_over(|| backend.synchronize(queue));
-        error
+        let (is_over, refused) = wait_before_giving_back(|| backend.synchronize(queue));
+        self.slots[self.current].is_left = !is_over;
+        refused.unwrap_or(error)
     }
 
     /// Gives everything back, with the device. Errors have no receiver any more.
@@ -149,7 +144,7 @@ impl Ring {
         for slot in slots {
             let mut is_left = slot.is_left;
             for mark in &slot.marks {
-                is_left |= !is_over(|| backend.synchronize_event(*mark));
+                is_left |= !wait_before_giving_back(|| backend.synchronize_event(*mark)).0;
                 let _ = backend.drop_event(*mark);
             }
             if is_left {

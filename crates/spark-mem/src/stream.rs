@@ -55,14 +55,6 @@ struct StreamInner {
     section: Section,
 }
 
-impl StreamInner {
-    /// The wait alone, also on a device that is lost. No recording may begin meanwhile.
-    fn finish_work(&self) -> Result<(), MemError> {
-        let waited = self.device.inner().backend.synchronize(self.raw);
-        self.device.tried(waited)
-    }
-}
-
 impl Queue for StreamInner {
     fn raw(&self) -> Handle {
         self.raw
@@ -71,7 +63,8 @@ impl Queue for StreamInner {
     fn finish(&self) -> Result<(), MemError> {
         self.device.check_usable()?;
         let _inside = self.section.enter_at_once("waiting for a stream")?;
-        self.finish_work()
+        let waited = self.device.inner().backend.synchronize(self.raw);
+        self.device.tried(waited)
     }
 
     fn is_idle(&self) -> bool {
@@ -94,7 +87,7 @@ impl Queue for StreamInner {
 
     fn wait_or_keep(&self, block: Block) -> Option<Block> {
         self.section
-            .wait_or_keep(block, || is_over(&self.device, || self.finish_work()))
+            .wait_or_keep(block, || is_over(&self.device, self.raw))
     }
 }
 

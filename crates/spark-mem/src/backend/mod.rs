@@ -38,6 +38,18 @@ pub(crate) type Handle = u64;
 /// `CUDA_ERROR_OUT_OF_MEMORY`, with which every backend says so.
 pub(crate) const OUT_OF_MEMORY: i32 = 2;
 
+/// Waits for work before memory goes that it uses, once more if that is refused: a refusal says nothing of
+/// the work. Whether it is over, or lost with its context; and the first refusal.
+pub(crate) fn wait_before_giving_back(
+    wait: impl Fn() -> Result<(), DriverError>,
+) -> (bool, Option<DriverError>) {
+    let Err(refused) = wait() else {
+        return (true, None);
+    };
+    let is_over = refused.is_sticky() || wait().map_or_else(|error| error.is_sticky(), |()| true);
+    (is_over, Some(refused))
+}
+
 /// A device. See the module for what it may rely on.
 pub(crate) trait Backend: Debug + Send + Sync {
     fn info(&self) -> &DeviceInfo;

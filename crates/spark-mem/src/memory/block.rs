@@ -12,8 +12,8 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use super::adopted::Adopted;
-use crate::backend::Handle;
 use crate::backend::place::RawMemory;
+use crate::backend::{Handle, wait_before_giving_back};
 use crate::budget::Reservation;
 use crate::device::Device;
 use crate::error::MemError;
@@ -90,18 +90,20 @@ impl Block {
     }
 }
 
-/// Whether the work that `wait` waits for is over, or lost with its device: a wait that is refused
-/// says nothing of the work, and is tried once more. The error is kept for the next wait of the
-/// program.
-pub(crate) fn is_over(device: &Device, wait: impl Fn() -> Result<(), MemError>) -> bool {
-    match wait() {
-        Ok(()) => true,
-        Err(_) if device.is_lost() => true,
-        Err(error) => {
-            device.defer(error);
-            wait().is_ok() || device.is_lost()
-        }
+/// Whether all that a queue was given is over, or lost with its device, after a wait for it. The error of a
+/// wait that was refused is kept for the next wait of the program.
+pub(crate) fn is_over(device: &Device, queue: Handle) -> bool {
+    let (is_over, refused) = wait_before_giving_back(|| {
+        let waited = device.inner().backend.synchronize(queue);
+        waited.inspect_err(|error| drop(device.failed(error.clone())))
+    });
+    if device.is_lost() {
+        return true;
     }
+    if let Some(error) = refused {
+        device.defer(error.into());
+    }
+    is_over
 }
 
 /// Gives memory back to its backend once no queue uses it: in the order of the device's own queue

@@ -27,11 +27,6 @@ impl Housekeeping {
             raw,
         }
     }
-
-    fn finish_work(&self) -> Result<(), MemError> {
-        let waited = self.device.inner().backend.synchronize(self.raw);
-        self.device.tried(waited)
-    }
 }
 
 impl Queue for Housekeeping {
@@ -41,7 +36,8 @@ impl Queue for Housekeeping {
 
     fn finish(&self) -> Result<(), MemError> {
         self.device.check_usable()?;
-        self.finish_work()
+        let waited = self.device.inner().backend.synchronize(self.raw);
+        self.device.tried(waited)
     }
 
     fn is_idle(&self) -> bool {
@@ -57,7 +53,7 @@ impl Queue for Housekeeping {
     fn leave_recording(&self, _ended: u64) {}
 
     fn wait_or_keep(&self, block: Block) -> Option<Block> {
-        if !is_over(&self.device, || self.finish_work()) {
+        if !is_over(&self.device, self.raw) {
             block.stay();
             return None;
         }

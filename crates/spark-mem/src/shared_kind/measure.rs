@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 use crate::backend::code::{Bytes, ImageSource, KernelCode, Precompiled, Text};
 use crate::backend::launch::{Arguments, LaunchOptions, LaunchShape};
 use crate::backend::place::RawMemory;
-use crate::backend::{Backend, Handle};
+use crate::backend::{Backend, Handle, wait_before_giving_back};
 use crate::budget::Budget;
 use crate::error::{DriverError, MemError};
 use crate::kind::BufferKind;
@@ -226,10 +226,10 @@ impl Bench<'_> {
         // until the stream has passed this point, or for good; the host waits.
         let launched =
             unsafe { backend.launch(stream, self.kernel, shape, LaunchOptions::new(), &arguments) };
-        // Waited for in any case, and again if that was refused: memory goes back after it.
-        let waited = backend.synchronize(stream);
-        self.is_busy = waited.is_err() && backend.synchronize(stream).is_err();
-        launched.and(waited)?;
+        // Waited for in any case: memory goes back after it.
+        let (is_over, refused) = wait_before_giving_back(|| backend.synchronize(stream));
+        self.is_busy = !is_over;
+        launched.and(refused.map_or(Ok(()), Err))?;
         Ok(())
     }
 

@@ -74,8 +74,8 @@ impl Images {
             if let Some(module) = *module {
                 return Ok(module);
             }
-            let is_kept = |(_, kept): (_, &Slot)| Arc::ptr_eq(kept, &slot);
-            if !lock(&self.slots).get_key_value(image).is_some_and(is_kept) {
+            let is_kept = |kept: &Slot| Arc::ptr_eq(kept, &slot);
+            if !lock(&self.slots).get(image).is_some_and(is_kept) {
                 // Whoever held it failed, and the image may have another slot by now.
                 continue;
             }
