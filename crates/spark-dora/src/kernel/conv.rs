@@ -14,7 +14,7 @@ use std::ops::Range;
 use super::block::{Block, panels, transpose};
 use super::magnitude::RowSums;
 pub(crate) use super::window::{Channels, Window};
-use super::window::{fold, gather, unfold};
+use super::window::{Run, fold, gather, unfold};
 use super::{Gradients, LowRank, ROWS_AT_ONCE, Real, Rows, threads};
 
 /// Whether forming the effective weight in both passes costs less than carrying the update along.
@@ -295,18 +295,9 @@ pub(crate) fn backward<T: Real>(
                 q.as_mut_slice().iter_mut().for_each(|q| *q *= scaling);
             }
             if let Some(dx) = &mut part.dx {
-                for tap in (0..own.depth()).step_by(ROWS_AT_ONCE) {
-                    let here = ROWS_AT_ONCE.min(own.depth() - tap);
-                    tile.reset(here, count);
-                    let width = tile.width();
-                    let w = (&w_columns[(first_tap + tap) * outputs..], outputs);
-                    g.multiply(w, (tile.as_mut_slice(), width), here, false);
-                    if rank > 0 {
-                        let a = (&a_columns[(first_tap + tap) * rank..], rank);
-                        q.multiply(a, (tile.as_mut_slice(), width), here, true);
-                    }
-                    fold(&own, &tile, (tap, here), &runs, dx);
-                }
+                let w = (&g, &w_columns[first_tap * outputs..], outputs);
+                let a = (rank > 0).then(|| (&q, &a_columns[first_tap * rank..], rank));
+                input_gradient(&own, w, a, &runs, (&mut tile, count), dx);
             }
             if rank > 0 {
                 // The blocks lie with columns along a row, which is what a left operand needs.
@@ -385,14 +376,8 @@ pub(crate) fn backward_effective<T: Real>(
             let runs = window.runs(first, count);
             gather(&window, dy, group.results(), None, &runs, &mut g, count);
             if let Some(dx) = &mut part.dx {
-                for tap in (0..own.depth()).step_by(ROWS_AT_ONCE) {
-                    let here = ROWS_AT_ONCE.min(own.depth() - tap);
-                    tile.reset(here, count);
-                    let width = tile.width();
-                    let w = (&w_columns[(first_tap + tap) * outputs..], outputs);
-                    g.multiply(w, (tile.as_mut_slice(), width), here, false);
-                    fold(&own, &tile, (tap, here), &runs, dx);
-                }
+                let w = (&g, &w_columns[first_tap * outputs..], outputs);
+                input_gradient(&own, w, None, &runs, (&mut tile, count), dx);
             }
             if rank == 0 {
                 continue;
@@ -533,4 +518,28 @@ pub(crate) fn unscaled<T: Real>(window: Window, x: &[T], input: Channels, v: &[T
         block.multiply((v, window.depth()), (to, count), 1, false);
     }
     u
+}
+
+/// Adds to the input's gradient what a panel of columns gives it: the results' gradient by the weight's columns, and
+/// by those of A what has come through B.
+fn input_gradient<T: Real>(
+    own: &Window,
+    (g, w_columns, outputs): (&Block<T>, &[T], usize),
+    through_b: Option<(&Block<T>, &[T], usize)>,
+    runs: &[Run],
+    (tile, count): (&mut Block<T>, usize),
+    dx: &mut [&mut [T]],
+) {
+    for tap in (0..own.depth()).step_by(ROWS_AT_ONCE) {
+        let here = ROWS_AT_ONCE.min(own.depth() - tap);
+        tile.reset(here, count);
+        let width = tile.width();
+        let w = (&w_columns[tap * outputs..], outputs);
+        g.multiply(w, (tile.as_mut_slice(), width), here, false);
+        if let Some((q, a_columns, rank)) = through_b {
+            let a = (&a_columns[tap * rank..], rank);
+            q.multiply(a, (tile.as_mut_slice(), width), here, true);
+        }
+        fold(own, tile, (tap, here), runs, dx);
+    }
 }
