@@ -25,9 +25,8 @@ use crate::progress;
 pub(crate) fn install() {
     // Read twice: the first time for the level alone, when nobody listens yet.
     let (config, _) = Config::read(|name| std::env::var_os(name));
-    let no_colour = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let lines = Lines {
-        is_coloured: io::stderr().is_terminal() && !no_colour,
+        is_coloured: io::stderr().is_terminal() && allows_colours(),
         names_modules: config.debug >= 2,
     };
     let subscriber = tracing_subscriber::fmt()
@@ -39,6 +38,12 @@ pub(crate) fn install() {
     // It fails where there is a subscriber already; then that one listens.
     let _ = tracing::subscriber::set_global_default(subscriber);
     spark_hal::config();
+}
+
+/// Whether the user allows colours, by `NO_COLOR` (no-color.org).
+#[must_use]
+pub fn allows_colours() -> bool {
+    std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
 struct Lines {

@@ -387,12 +387,8 @@ fn piece(percent: Option<u64>, row: usize, n_rows: usize) -> Span<'static> {
     Span::styled(text.to_string(), share_style(Some(percent)))
 }
 
-fn has_colours() -> bool {
-    std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
-}
-
 fn colour(colour: Color) -> Style {
-    if has_colours() {
+    if spark_program::allows_colours() {
         Style::new().fg(colour)
     } else {
         Style::new()

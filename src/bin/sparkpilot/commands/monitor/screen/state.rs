@@ -94,12 +94,12 @@ impl State {
         }
         let busy = look.host.mean_busy_percent();
         self.busy
-            .push(told(busy.map(|percent| percent.round() as u64)));
-        let used = told(used_of_total(&look).map(|(used, total)| used * 100 / total.max(1)));
-        self.memory.push(used);
+            .push(busy.map(|percent| percent.round() as u64).value());
+        let used = used_of_total(&look).map(|(used, total)| used * 100 / total.max(1));
+        self.memory.push(used.value());
         for sample in look.gpus.iter().flatten() {
             let busy = match &sample.readings {
-                Ok(readings) => told(readings.utilization_percent.clone().map(u64::from)),
+                Ok(readings) => readings.utilization_percent.clone().map(u64::from).value(),
                 Err(_) => None,
             };
             self.gpus.entry(sample.gpu).or_default().push(busy);
@@ -182,8 +182,4 @@ pub(super) fn used_of_total(look: &Look) -> Reading<(u64, u64)> {
     let available = look.host.memory.available_to_cpu_bytes();
     let total = look.host.memory.meminfo.total_bytes.clone();
     total.and_then(|total| available.map(|available| (total.saturating_sub(available), total)))
-}
-
-fn told(reading: Reading<u64>) -> Option<u64> {
-    reading.value()
 }
