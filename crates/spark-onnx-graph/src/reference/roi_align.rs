@@ -30,16 +30,11 @@ fn roi_align(op: &RoiAlign, inputs: Inputs<'_>, ty: &TensorType) -> Result<Tenso
     let &[n, channels, h, w] = x.shape() else {
         return Err(op_error!("`x` has not four axes"));
     };
-    let TensorData::I64(samples) = samples.data() else {
-        return Err(op_error!("`batch_indices` is not i64"));
-    };
+    let samples = samples_of_regions(samples, n)?;
     let steps = strides(x.shape());
     let (x, regions) = (x.to_f64(), regions.to_f32());
     let mut y = Vec::with_capacity(ty.shape.iter().product());
-    for (region, &sample) in regions.chunks_exact(4).zip(samples) {
-        let sample = usize::try_from(sample).ok().filter(|&sample| sample < n);
-        let sample = sample
-            .ok_or_else(|| op_error!("`batch_indices` names samples {samples:?}, there are {n}"))?;
+    for (region, sample) in regions.chunks_exact(4).zip(samples) {
         let axes = region_axes(op, [region[0], region[1], region[2], region[3]])?;
         for channel in 0..channels {
             let plane = &x[sample * steps[0] + channel * steps[1]..][..h * w];
@@ -51,6 +46,16 @@ fn roi_align(op: &RoiAlign, inputs: Inputs<'_>, ty: &TensorType) -> Result<Tenso
         }
     }
     from_floats(ty, y)
+}
+
+/// Which of `n` samples each region is of.
+pub(super) fn samples_of_regions(indices: &Tensor, n: usize) -> Result<Vec<usize>, OpError> {
+    let TensorData::I64(indices) = indices.data() else {
+        return Err(op_error!("`batch_indices` is not i64"));
+    };
+    let known = |&index: &i64| usize::try_from(index).ok().filter(|&sample| sample < n);
+    let samples: Option<Vec<usize>> = indices.iter().map(known).collect();
+    samples.ok_or_else(|| op_error!("`batch_indices` names samples {indices:?}, there are {n}"))
 }
 
 /// What one cell is of a picture of one channel.

@@ -9,7 +9,7 @@
 //! By where regions lie it is refused: they are rounded to f32, and PyTorch's operator has no such gradient either.
 
 use super::super::index::strides;
-use super::super::roi_align::for_each_tap;
+use super::super::roi_align::{for_each_tap, samples_of_regions};
 use super::kinds::{Asked, GradientKind};
 use super::operator::{At, Differentiate, Differentiated};
 use crate::graph::infer::op_error;
@@ -25,22 +25,19 @@ impl Differentiate for RoiAlign {
     }
 
     fn gradient(&self, at: &At<'_>, _: usize) -> Differentiated {
-        let &[_, channels, h, w] = at.shape(0)? else {
+        let &[n, channels, h, w] = at.shape(0)? else {
             return Err(op_error!("`x` has not four axes"));
         };
         let steps = strides(at.shape(0)?);
         let (x, regions) = (at.floats(0)?, at.inputs.get(1)?.to_f32());
-        // Forth, every sample was looked up.
-        let samples = at.floats(2)?;
+        let samples = samples_of_regions(at.inputs.get(2)?, n)?;
         let mut dy = at.dy()?.iter();
         let mut gradient = at.zeros(0)?;
-        for (region, &sample) in regions.chunks_exact(4).zip(samples.iter()) {
+        for (region, sample) in regions.chunks_exact(4).zip(samples) {
             let axes = region_axes(self, [region[0], region[1], region[2], region[3]])?;
             for channel in 0..channels {
-                let first = sample as usize * steps[0] + channel * steps[1];
-                let Some(plane) = x.get(first..first + h * w) else {
-                    return Err(op_error!("`batch_indices` names sample {sample}"));
-                };
+                let first = sample * steps[0] + channel * steps[1];
+                let plane = &x[first..][..h * w];
                 let gradient = &mut gradient[first..][..h * w];
                 for row in 0..self.cells[0] {
                     for column in 0..self.cells[1] {

@@ -230,6 +230,13 @@ fn one_operator_says_why() {
     let why = "RoiAlign has no gradient: where its regions lie is not differentiated";
     assert_eq!(refused(&x, 1), why);
     assert_eq!(refused(&x, 3), "operand 3 is missing");
+    for sample in [-1, 1, i64::MAX] {
+        let which = ints(&[sample]);
+        let operands = [Some(&x), Some(&regions), Some(&which)];
+        let error = differentiate(&roi_align(), &operands, &[Some(&x)], 0, options);
+        let want = format!("`batch_indices` names samples [{sample}], there are 1");
+        assert_eq!(error.expect_err("refused").reason, want);
+    }
     let shape = "the gradient of result 0 has shape [1, 4], the result [1, 1, 2, 2]";
     assert_eq!(refused(&regions, 0), shape);
     let floor = Op::Unary(Unary::Floor);
