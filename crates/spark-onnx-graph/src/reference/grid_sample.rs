@@ -213,6 +213,15 @@ impl Evaluate for AffineGrid {
     }
 }
 
+/// What `theta` moves: the coordinate of position `at`, between -1 and 1.
+pub(super) fn coordinate(align_corners: bool, at: usize, extent: usize) -> f64 {
+    match align_corners {
+        true if extent == 1 => 0.0,
+        true => 2.0 * at as f64 / (extent - 1) as f64 - 1.0,
+        false => (2.0 * at as f64 + 1.0) / extent as f64 - 1.0,
+    }
+}
+
 fn affine_grid(
     align_corners: bool,
     inputs: Inputs<'_>,
@@ -220,11 +229,6 @@ fn affine_grid(
 ) -> Result<Tensor, OpError> {
     let theta = inputs.get(0)?.to_f64();
     let rank = ty.shape.len() - 2;
-    let along = |at: usize, extent: usize| match align_corners {
-        true if extent == 1 => 0.0,
-        true => 2.0 * at as f64 / (extent - 1) as f64 - 1.0,
-        false => (2.0 * at as f64 + 1.0) / extent as f64 - 1.0,
-    };
     let mut grid = Vec::with_capacity(ty.shape.iter().product());
     for_each_position(&ty.shape, |at| {
         let row = &theta[(at[0] * rank + at[rank + 1]) * (rank + 1)..][..rank + 1];
@@ -232,7 +236,7 @@ fn affine_grid(
         let spatial = at[1..=rank].iter().zip(&ty.shape[1..=rank]).rev();
         let moved = spatial
             .zip(row)
-            .map(|((&at, &extent), t)| t * along(at, extent));
+            .map(|((&at, &extent), t)| t * coordinate(align_corners, at, extent));
         grid.push(moved.sum::<f64>() + row[rank]);
     });
     from_floats(ty, grid)

@@ -35,3 +35,13 @@ pub(super) struct Asked {
     pub(super) result: DType,
     pub(super) options: GradientOptions,
 }
+
+impl Asked {
+    /// Of an operator whose further operands say where, how many or along which axis.
+    pub(super) fn first_alone(self) -> GradientKind {
+        match self.operand {
+            0 => GradientKind::Computed,
+            _ => GradientKind::Zero,
+        }
+    }
+}

@@ -64,10 +64,7 @@ macro_rules! moves_the_first {
     ($($name:ident)*) => {$(
         impl Differentiate for $name {
             fn kind(&self, asked: Asked) -> GradientKind {
-                match asked.operand {
-                    0 => GradientKind::Computed,
-                    _ => GradientKind::Zero,
-                }
+                asked.first_alone()
             }
 
             fn gradient(&self, at: &At<'_>, operand: usize) -> Differentiated {

@@ -13,7 +13,7 @@ use crate::graph::{CumProd, CumSum, OpError, Reduce, ReduceKind, resolve_axis};
 
 impl Differentiate for Reduce {
     fn kind(&self, asked: Asked) -> GradientKind {
-        first_alone(asked)
+        asked.first_alone()
     }
 
     fn gradient(&self, at: &At<'_>, _: usize) -> Differentiated {
@@ -34,14 +34,6 @@ impl Differentiate for Reduce {
     fn working_bytes(&self, working: &Working<'_>) -> usize {
         let lists = times(working.read(), 96);
         working.computed_with(lists.saturating_add(times(working.written(), 128)))
-    }
-}
-
-/// Of an operator whose second operand is an axis.
-fn first_alone(asked: Asked) -> GradientKind {
-    match asked.operand {
-        0 => GradientKind::Computed,
-        _ => GradientKind::Zero,
     }
 }
 
@@ -109,7 +101,7 @@ fn others(set: &[f64]) -> Vec<f64> {
 
 impl Differentiate for CumSum {
     fn kind(&self, asked: Asked) -> GradientKind {
-        first_alone(asked)
+        asked.first_alone()
     }
 
     fn gradient(&self, at: &At<'_>, _: usize) -> Differentiated {
@@ -134,7 +126,7 @@ impl Differentiate for CumSum {
 
 impl Differentiate for CumProd {
     fn kind(&self, asked: Asked) -> GradientKind {
-        first_alone(asked)
+        asked.first_alone()
     }
 
     fn gradient(&self, at: &At<'_>, _: usize) -> Differentiated {

@@ -6,6 +6,7 @@
 //!
 //! Results outside of the region of a crop are fixed numbers and hand nothing on.
 
+use super::super::grid_sample::coordinate;
 use super::super::index::{Lines, for_each_position};
 use super::super::operator::{Working, times};
 use super::super::resize::{Taps, changes, taps};
@@ -75,20 +76,12 @@ fn taps_of(resize: &Resize, axis: &ResizeAxis) -> Vec<Taps> {
 /// Every position is a sum of numbers of `theta`, each times a coordinate.
 impl Differentiate for AffineGrid {
     fn kind(&self, asked: Asked) -> GradientKind {
-        match asked.operand {
-            0 => GradientKind::Computed,
-            _ => GradientKind::Zero,
-        }
+        asked.first_alone()
     }
 
     fn gradient(&self, at: &At<'_>, _: usize) -> Differentiated {
         let (shape, dy) = (at.y_shape(), at.dy()?);
         let rank = shape.len() - 2;
-        let along = |at: usize, extent: usize| match self.align_corners {
-            true if extent == 1 => 0.0,
-            true => 2.0 * at as f64 / (extent - 1) as f64 - 1.0,
-            false => (2.0 * at as f64 + 1.0) / extent as f64 - 1.0,
-        };
         let mut gradient = at.zeros(0)?;
         let mut dy = dy.iter();
         for_each_position(shape, |at| {
@@ -96,7 +89,7 @@ impl Differentiate for AffineGrid {
             let row = &mut gradient[(at[0] * rank + at[rank + 1]) * (rank + 1)..][..rank + 1];
             let spatial = at[1..=rank].iter().zip(&shape[1..=rank]).rev();
             for ((&at, &extent), gradient) in spatial.zip(row.iter_mut()) {
-                *gradient += along(at, extent) * dy;
+                *gradient += coordinate(self.align_corners, at, extent) * dy;
             }
             row[rank] += dy;
         });

@@ -11,10 +11,7 @@ use crate::tensor::DType;
 /// Each value that was chosen hands its gradient to where it stood.
 impl Differentiate for TopK {
     fn kind(&self, asked: Asked) -> GradientKind {
-        match asked.operand {
-            0 => GradientKind::Computed,
-            _ => GradientKind::Zero,
-        }
+        asked.first_alone()
     }
 
     fn gradient(&self, at: &At<'_>, operand: usize) -> Differentiated {

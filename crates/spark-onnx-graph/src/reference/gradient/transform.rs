@@ -16,10 +16,7 @@ use crate::graph::{Det, Dft, resolve_dft};
 
 impl Differentiate for Dft {
     fn kind(&self, asked: Asked) -> GradientKind {
-        match asked.operand {
-            0 => GradientKind::Computed,
-            _ => GradientKind::Zero,
-        }
+        asked.first_alone()
     }
 
     fn gradient(&self, at: &At<'_>, _: usize) -> Differentiated {
