@@ -37,11 +37,7 @@ pub(super) fn arrive(
         convergence::check(warp, block, launch);
     } else if mask != warp.active {
         // Lanes whose guard does not hold go on.
-        let passing = warp.active & !mask;
-        warp.suspend();
-        for lane in lanes_of(passing) {
-            warp.lane_pc[lane] += 1;
-        }
+        warp.suspend_at(mask);
         warp.active = mask;
     }
     if !warp.gather(warp.live) {
@@ -85,10 +81,7 @@ pub(super) fn arrive(
         return;
     }
     warp.time = block.next_phase(launch) << TURN_BITS;
-    warp.pc += 1;
-    if warp.pc >= warp.meet_at {
-        warp.suspend();
-    }
+    warp.advance();
 }
 
 /// A warp's arrival at a barrier.
@@ -165,41 +158,9 @@ pub(super) fn arrive_one_by_one(
     block: &mut BlockState,
     launch: &Launch<'_>,
 ) -> bool {
-    let mut arrival: Option<Arrival> = None;
     let own = warp.frame;
-    for lane in lanes_of(warp.parked & warp.live) {
-        let op = launch.program.instructions[warp.lane_pc[lane] as usize].op;
-        let Op::Barrier {
-            aligned: false,
-            condition,
-            ..
-        } = op
-        else {
-            warp.frame = own;
-            return false;
-        };
-        warp.frame = *warp.frame_of(lane);
-        let Some((id, threads, waits)) = operands(warp, launch, &op, lane) else {
-            continue;
-        };
-        let votes = warp.condition(condition) & 1 << lane;
-        match &mut arrival {
-            None => {
-                arrival = Some(Arrival {
-                    id,
-                    threads,
-                    waits,
-                    aligned: false,
-                    votes,
-                });
-            }
-            Some(first) if (first.id, first.threads) == (id, threads) => first.votes |= votes,
-            Some(_) => {
-                warp.frame = own;
-                return false;
-            }
-        }
-    }
+    let arrival = common_arrival(warp, launch);
+    warp.frame = own;
     let Some(arrival) = arrival else {
         return false;
     };
@@ -216,6 +177,40 @@ pub(super) fn arrive_one_by_one(
         warp.status = Status::AtBarrier(arrival.id as usize);
     }
     true
+}
+
+/// The arrival of lanes that wait at `barrier.sync` of one barrier, each at its own; the frame is that of one of them
+/// afterwards.
+fn common_arrival(warp: &mut Warp, launch: &Launch<'_>) -> Option<Arrival> {
+    let mut arrival: Option<Arrival> = None;
+    for lane in lanes_of(warp.parked & warp.live) {
+        let op = launch.program.instructions[warp.lane_pc[lane] as usize].op;
+        let Op::Barrier {
+            aligned: false,
+            condition,
+            ..
+        } = op
+        else {
+            return None;
+        };
+        warp.frame = *warp.frame_of(lane);
+        let (id, threads, waits) = operands(warp, launch, &op, lane)?;
+        let votes = warp.condition(condition) & 1 << lane;
+        match &mut arrival {
+            None => {
+                arrival = Some(Arrival {
+                    id,
+                    threads,
+                    waits,
+                    aligned: false,
+                    votes,
+                });
+            }
+            Some(first) if (first.id, first.threads) == (id, threads) => first.votes |= votes,
+            Some(_) => return None,
+        }
+    }
+    arrival
 }
 
 /// Adds the warp to those who have arrived.
@@ -368,10 +363,7 @@ fn complete(
             continue;
         }
         write_result(warp, launch, &barrier, warp.pc, warp.active);
-        warp.pc += 1;
-        if warp.pc >= warp.meet_at {
-            warp.suspend();
-        }
+        warp.advance();
     }
 }
 

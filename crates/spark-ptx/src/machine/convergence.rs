@@ -16,7 +16,7 @@ use crate::program::{leads_to, only_ends};
 
 use super::block_state::BlockState;
 use super::launch::Launch;
-use super::warp::{Warp, lanes_of};
+use super::warp::{Warp, lanes_where};
 
 /// Reports the active lanes if live ones of the warp may never come to where they stand.
 pub(super) fn check(warp: &Warp, block: &mut BlockState, launch: &Launch<'_>) {
@@ -26,9 +26,9 @@ pub(super) fn check(warp: &Warp, block: &mut BlockState, launch: &Launch<'_>) {
     }
     let first = warp.active.trailing_zeros() as usize & 31;
     let here = warp.stack_of(first);
-    let lanes = lanes_of(elsewhere)
-        .filter(|&lane| !comes(&warp.stack_of(lane), &here, block, launch))
-        .fold(0u32, |lanes, lane| lanes | 1 << lane);
+    let lanes = lanes_where(elsewhere, |lane| {
+        !comes(&warp.stack_of(lane), &here, block, launch)
+    });
     if lanes != 0 {
         block.report(warp, first, FindingKind::DivergentAligned { lanes });
     }

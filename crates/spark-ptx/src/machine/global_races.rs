@@ -153,7 +153,8 @@ impl GlobalRaces {
         let pages = &self.writers[touch.allocation];
         let whole_key = key_of(touch, actor);
         let seen_of_all = u64::from(actor.seen_of_all.saturating_sub(touch.phase_base));
-        for (first, words) in page_parts(touch) {
+        for words in page_parts(touch) {
+            let first = words.start;
             let Some(page) = pages.made(first) else {
                 break;
             };
@@ -191,7 +192,8 @@ impl GlobalRaces {
         let pages = &self.writers[touch.allocation];
         let whole_key = key_of(touch, actor);
         let seen_of_all = u64::from(actor.seen_of_all.saturating_sub(touch.phase_base));
-        for (first, words) in page_parts(touch) {
+        for words in page_parts(touch) {
+            let first = words.start;
             let Some(page) = pages.page(first) else {
                 continue;
             };
@@ -461,8 +463,8 @@ fn is_over(old: u64, key: u64, touch: Touch, actor: &Actor<'_>) -> bool {
     is_before || (old | key) & MANY != 0
 }
 
-/// Words of a stretch, page by page, each with its first word.
-fn page_parts(touch: Touch) -> impl Iterator<Item = (usize, Range<usize>)> {
+/// Words of a stretch, page by page.
+fn page_parts(touch: Touch) -> impl Iterator<Item = Range<usize>> {
     let mut first = touch.offset / 4;
     let end = (touch.offset + touch.len).div_ceil(4);
     std::iter::from_fn(move || {
@@ -471,7 +473,7 @@ fn page_parts(touch: Touch) -> impl Iterator<Item = (usize, Range<usize>)> {
         }
         let begin = first;
         first = end.min((first / PAGE_WORDS + 1) * PAGE_WORDS);
-        Some((begin, begin..first))
+        Some(begin..first)
     })
 }
 
@@ -486,5 +488,6 @@ fn bytes_of(touch: Touch, word: usize) -> u64 {
 /// Words of a stretch, and which of their bytes it has.
 fn words(touch: Touch) -> impl Iterator<Item = (usize, u64)> {
     page_parts(touch)
-        .flat_map(move |(_, words)| words.map(move |word| (word, bytes_of(touch, word))))
+        .flatten()
+        .map(move |word| (word, bytes_of(touch, word)))
 }

@@ -17,7 +17,7 @@ use super::block_state::BlockState;
 use super::convergence;
 use super::execute::{CopyOperands, Test, mask_row};
 use super::launch::Launch;
-use super::warp::{Status, Warp, lanes_of};
+use super::warp::{Status, Warp, lanes_of, lanes_where};
 
 /// Instructions of the whole warp: a member mask of all lanes.
 const ALL_LANES: u32 = u32::MAX;
@@ -40,22 +40,13 @@ pub(crate) fn run(warp: &mut Warp, block: &mut BlockState, launch: &Launch<'_>, 
             watch(warp, block, launch, mask);
         }
         if mask == 0 {
-            advance(warp);
+            warp.advance();
             continue;
         }
         step(warp, block, launch, instruction, mask);
         if warp.status != Status::Ready || block.is_stopped {
             return;
         }
-    }
-}
-
-/// Goes on to the next instruction.
-#[inline(always)]
-fn advance(warp: &mut Warp) {
-    warp.pc += 1;
-    if warp.pc >= warp.meet_at {
-        warp.suspend();
     }
 }
 
@@ -145,17 +136,11 @@ fn members(
     let masks = *warp.row_32(launch, row);
     let first = mask.trailing_zeros() as usize & 31;
     let wanted = masks[first];
-    let alike = lanes_of(mask)
-        .filter(|&lane| masks[lane] == wanted)
-        .fold(0u32, |alike, lane| alike | 1 << lane);
+    let alike = lanes_where(mask, |lane| masks[lane] == wanted);
     if alike != warp.active {
         // Lanes with another mask stay here, lanes whose guard does not hold go on.
-        let passing = warp.active & !mask;
         let staying = mask & !alike;
-        warp.suspend();
-        for lane in lanes_of(passing) {
-            warp.lane_pc[lane] += 1;
-        }
+        warp.suspend_at(mask);
         warp.active = alike;
         warp.meet_at = warp.meet_at.min(warp.pc + u32::from(staying == 0));
     }
@@ -294,7 +279,7 @@ fn step(
         | Op::Reduce { .. }
         | Op::Elect { .. } => {
             let Some(row) = mask_row(launch, &instruction.op) else {
-                return advance(warp);
+                return warp.advance();
             };
             let Some(members) = members(warp, block, launch, row, mask) else {
                 return;
@@ -344,7 +329,7 @@ fn step(
         }
         _ => rare(warp, block, launch, instruction, mask),
     }
-    advance(warp);
+    warp.advance();
 }
 
 /// Instructions that no loop is made of.
@@ -544,11 +529,7 @@ fn branch_indexed(
 ) {
     let row = *warp.row_32(launch, index);
     let targets = &launch.program.branch_tables[targets as usize];
-    let passing = warp.active & !mask;
-    warp.suspend();
-    for lane in lanes_of(passing) {
-        warp.lane_pc[lane] += 1;
-    }
+    warp.suspend_at(mask);
     for lane in lanes_of(mask) {
         match targets.get(row[lane] as usize) {
             Some(target) => warp.lane_pc[lane] = *target,
@@ -571,21 +552,15 @@ fn call(warp: &mut Warp, block: &mut BlockState, launch: &Launch<'_>, site: u32,
                 let offset = warp.frame.param + result.offset;
                 warp.params.set_row(offset, &[0; 32], mask);
             }
-            return advance(warp);
+            return warp.advance();
         }
         Callee::Indirect(register) => {
             let row = *warp.row_64(launch, register);
             let first = mask.trailing_zeros() as usize & 31;
-            let alike = lanes_of(mask)
-                .filter(|&lane| row[lane] == row[first])
-                .fold(0u32, |alike, lane| alike | 1 << lane);
+            let alike = lanes_where(mask, |lane| row[lane] == row[first]);
             if alike != mask {
                 // One function after the other.
-                let passing = warp.active & !mask;
-                warp.suspend();
-                for lane in lanes_of(passing) {
-                    warp.lane_pc[lane] += 1;
-                }
+                warp.suspend_at(mask);
                 warp.active = alike;
                 return call(warp, block, launch, site, alike);
             }
@@ -624,11 +599,7 @@ fn call(warp: &mut Warp, block: &mut BlockState, launch: &Launch<'_>, site: u32,
             FindingKind::StackOverflow { depth },
         );
     }
-    let passing = warp.active & !mask;
-    warp.suspend();
-    for lane in lanes_of(passing) {
-        warp.lane_pc[lane] += 1;
-    }
+    warp.suspend_at(mask);
     for lane in lanes_of(mask) {
         warp.lane_pc[lane] = program.functions[function as usize].first;
     }

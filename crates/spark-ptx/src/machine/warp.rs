@@ -127,6 +127,13 @@ pub(crate) fn lanes_of(mut mask: u32) -> impl Iterator<Item = usize> {
     })
 }
 
+/// Lanes of a mask for which a test holds.
+pub(crate) fn lanes_where(mask: u32, mut test: impl FnMut(usize) -> bool) -> u32 {
+    lanes_of(mask)
+        .filter(|&lane| test(lane))
+        .fold(0, |lanes, lane| lanes | 1 << lane)
+}
+
 impl Warp {
     /// A warp whose lanes stand at the first instruction of the kernel.
     pub(crate) fn new(launch: &Launch<'_>, number: u32) -> Warp {
@@ -315,7 +322,7 @@ impl Warp {
         slots.map(row).collect()
     }
 
-    /// Who this warp is for accesses of shared memory.
+    /// Who this warp is for accesses of shared and of global memory.
     pub(crate) fn actor(&self, strong: bool) -> Actor<'_> {
         Actor {
             warp: self.number as u16,
@@ -334,6 +341,30 @@ impl Warp {
             self.lane_pc[lane] = self.pc;
         }
         self.active = 0;
+    }
+
+    /// Suspends the active lanes; those outside of the mask go on behind the instruction.
+    pub(crate) fn suspend_at(&mut self, mask: u32) {
+        let passing = self.active & !mask;
+        self.suspend();
+        for lane in lanes_of(passing) {
+            self.lane_pc[lane] += 1;
+        }
+    }
+
+    /// Goes on to the next instruction.
+    #[inline(always)]
+    pub(crate) fn advance(&mut self) {
+        self.go_to(self.pc + 1);
+    }
+
+    /// The active lanes go on at a place, or wait there for those that may join.
+    #[inline(always)]
+    fn go_to(&mut self, pc: u32) {
+        self.pc = pc;
+        if pc >= self.meet_at {
+            self.suspend();
+        }
     }
 
     pub(crate) fn frame_of(&self, lane: usize) -> &Frame {
@@ -376,10 +407,7 @@ impl Warp {
     /// Sends lanes of the active ones to a target; the others go on.
     pub(crate) fn branch(&mut self, taken: u32, target: u32) {
         if taken == self.active {
-            self.pc = target;
-            if target >= self.meet_at {
-                self.suspend();
-            }
+            self.go_to(target);
             return;
         }
         self.pc += 1;
@@ -440,9 +468,9 @@ impl Warp {
         }
         self.parked |= self.active;
         self.suspend();
-        let here = lanes_of(self.parked & self.live)
-            .filter(|&lane| self.lane_pc[lane] == self.pc)
-            .fold(0u32, |here, lane| here | 1 << lane);
+        let here = lanes_where(self.parked & self.live, |lane| {
+            self.lane_pc[lane] == self.pc
+        });
         if needed & !here == 0 {
             self.parked &= !here;
         }
@@ -492,9 +520,7 @@ impl Warp {
         while todo != 0 {
             // Lanes may have come here by different callers: one frame for each.
             let parent = self.lane_frame[todo.trailing_zeros() as usize];
-            let lanes = lanes_of(todo)
-                .filter(|&lane| self.lane_frame[lane] == parent)
-                .fold(0u32, |lanes, lane| lanes | 1 << lane);
+            let lanes = lanes_where(todo, |lane| self.lane_frame[lane] == parent);
             let frame = Frame {
                 parent,
                 return_pc: self.pc + 1,
@@ -573,9 +599,7 @@ impl Warp {
         self.suspend();
         while todo != 0 {
             let number = self.lane_frame[todo.trailing_zeros() as usize];
-            let lanes = lanes_of(todo)
-                .filter(|&lane| self.lane_frame[lane] == number)
-                .fold(0u32, |lanes, lane| lanes | 1 << lane);
+            let lanes = lanes_where(todo, |lane| self.lane_frame[lane] == number);
             todo &= !lanes;
             let frame = self.frames[number as usize];
             if frame.parent == u32::MAX {

@@ -12,7 +12,7 @@
 use crate::check::FindingKind;
 use crate::machine::block_state::BlockState;
 use crate::machine::launch::Launch;
-use crate::machine::warp::{Warp, lanes_of};
+use crate::machine::warp::{Warp, lanes_of, lanes_where};
 use crate::program::{Op, R32, Shuffle, Slot, Vote, WarpReduction};
 
 /// What members bring.
@@ -93,9 +93,8 @@ fn answer(op: &Op, asked: &Asked, members: u32) -> Answer {
         }
         Op::MatchAny { .. } => {
             for lane in lanes_of(members) {
-                answer.values[lane] = lanes_of(members)
-                    .filter(|&other| asked.a[other] == asked.a[lane])
-                    .fold(0, |same, other| same | 1 << other);
+                let is_same = |other: usize| asked.a[other] == asked.a[lane];
+                answer.values[lane] = lanes_where(members, is_same);
             }
         }
         Op::MatchAll { .. } => {
