@@ -9,7 +9,7 @@
 #![allow(unsafe_code, reason = "gives raw memory back to its backend")]
 
 use std::fmt::Debug;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use super::adopted::Adopted;
 use crate::backend::place::RawMemory;
@@ -19,6 +19,7 @@ use crate::device::Device;
 use crate::error::MemError;
 use crate::event::Event;
 use crate::kind::BufferKind;
+use crate::lock::lock;
 
 /// A stream, as the memory sees it that the stream's work uses.
 pub(crate) trait Queue: Debug + Send + Sync {
@@ -80,13 +81,16 @@ pub(crate) struct Block {
 // SAFETY: the memory is owned by the block and nobody uses it while a block is all that is left.
 unsafe impl Send for Block {}
 
+/// Blocks that stay for good, where a leak checker finds them.
+static STAYING: Mutex<Vec<Block>> = Mutex::new(Vec::new());
+
 impl Block {
     /// Leaves the memory where it is, since work that nobody could wait for may still use it. The
     /// budget goes on counting it.
     pub(crate) fn stay(self) {
         let n_bytes = self.memory.len_bytes;
         tracing::error!("{n_bytes} bytes stay allocated: work on them could not be waited for");
-        std::mem::forget(self);
+        lock(&STAYING).push(self);
     }
 }
 
