@@ -140,9 +140,10 @@ pub struct Adapter {
     source: Source,
     layers: BTreeMap<String, Entry>,
     other_bases: Vec<String>,
-    /// A and B that the layer being offered began with, if a file holds them.
-    initial: Option<(Tensor, Tensor)>,
 }
+
+/// A and B that a layer began with, if a file holds them.
+type Began = Option<(Tensor, Tensor)>;
 
 impl Adapter {
     /// A new adapter whose variables have `dtype`, f32 or f64, whatever the type of the bases.
@@ -153,16 +154,7 @@ impl Adapter {
     pub fn new(config: DoraConfig, dtype: DType, device: &Device) -> Result<Self> {
         check_type(dtype)?;
         config.check()?;
-        Ok(Self {
-            config,
-            store: VarMap::new(),
-            dtype,
-            device: device.clone(),
-            source: Source::New,
-            layers: BTreeMap::new(),
-            other_bases: Vec::new(),
-            initial: None,
-        })
+        Ok(Self::of(config, dtype, device, Source::New))
     }
 
     /// The adapter in `folder`, as PEFT or [`Adapter::save`] wrote it. Layers offered afterwards take
@@ -181,19 +173,11 @@ impl Adapter {
         check_type(dtype)?;
         let (config, file) = files::read_folder(folder, dtype)?;
         config.check()?;
-        Ok(Self {
-            config,
-            store: VarMap::new(),
-            dtype,
-            device: device.clone(),
-            source: Source::Peft {
-                stored: Stored::new(file.tensors)?,
-                bases: file.bases,
-            },
-            layers: BTreeMap::new(),
-            other_bases: Vec::new(),
-            initial: None,
-        })
+        let source = Source::Peft {
+            stored: Stored::new(file.tensors)?,
+            bases: file.bases,
+        };
+        Ok(Self::of(config, dtype, device, source))
     }
 
     /// An adapter written by kohya's scripts or LyCORIS, with `dora_scale` or without.
@@ -206,16 +190,20 @@ impl Adapter {
         let layers = kohya::read(file, dtype)?;
         let mut config = DoraConfig::builder(1).targets([""; 0]).build()?;
         config.use_dora = layers.values().any(|l| l.dora_scale.is_some());
-        Ok(Self {
+        Ok(Self::of(config, dtype, device, Source::Kohya(layers)))
+    }
+
+    /// Before anything is offered.
+    fn of(config: DoraConfig, dtype: DType, device: &Device, source: Source) -> Self {
+        Self {
             config,
             store: VarMap::new(),
             dtype,
             device: device.clone(),
-            source: Source::Kohya(layers),
+            source,
             layers: BTreeMap::new(),
             other_bases: Vec::new(),
-            initial: None,
-        })
+        }
     }
 
     /// The adapter's settings, as given or as the files have them.
@@ -237,13 +225,12 @@ impl Adapter {
         if let Some(saved) = self.saved_layer(name, &frozen)? {
             return Ok(Offered::Saved(saved));
         }
-        let Some(config) = self.configuration(name, &shapes)? else {
+        let Some((config, began)) = self.configuration(name, &shapes)? else {
             self.note_plain(name, layer.weight(), layer.bias())?;
             return Ok(Offered::Plain(frozen));
         };
         let vb = self.variables_of(name);
-        let initial = self.initial.take();
-        let adapted = DoraLinear::from_initial(&frozen, &config, vb, initial)?;
+        let adapted = DoraLinear::from_initial(&frozen, &config, vb, began)?;
         let core = adapted.core();
         self.note(name, config, &core.base, core.bias.as_ref(), &core.factors)?;
         Ok(Offered::Adapted(adapted))
@@ -270,7 +257,7 @@ impl Adapter {
                 reason: "packed weights cannot be trained whole",
             });
         }
-        let Some(config) = self.configuration(name, &shapes)? else {
+        let Some((config, _)) = self.configuration(name, &shapes)? else {
             return Err(DoraError::UnknownLayer {
                 name: name.to_owned(),
             });
@@ -295,7 +282,7 @@ impl Adapter {
         if let Some(saved) = self.saved_layer(name, &frozen)? {
             return Ok(Offered::Saved(saved));
         }
-        let Some(config) = self.configuration(name, &shapes)? else {
+        let Some((config, _)) = self.configuration(name, &shapes)? else {
             self.note_plain(name, layer.weight(), layer.bias())?;
             return Ok(Offered::Plain(frozen));
         };
@@ -318,7 +305,7 @@ impl Adapter {
         if let Some(saved) = self.saved_layer(name, &frozen)? {
             return Ok(Offered::Saved(saved));
         }
-        let Some(config) = self.configuration(name, &shapes)? else {
+        let Some((config, _)) = self.configuration(name, &shapes)? else {
             self.note_plain(name, layer.weight(), layer.bias())?;
             return Ok(Offered::Plain(frozen));
         };
@@ -344,7 +331,7 @@ impl Adapter {
         if let Some(saved) = self.saved_layer(name, &frozen)? {
             return Ok(Offered::Saved(saved));
         }
-        let Some(config) = self.configuration(name, &shapes)? else {
+        let Some((config, _)) = self.configuration(name, &shapes)? else {
             self.note_plain(name, layer.embeddings(), None)?;
             return Ok(Offered::Plain(frozen));
         };
@@ -404,12 +391,10 @@ impl Adapter {
             _ => Vec::new(),
         };
         if let Source::New = self.source {
-            let whole = || {
-                self.layers
-                    .iter()
-                    .filter(|(_, e)| matches!(e.kind, Kind::Whole(_)))
+            let unmet = |end: &&String| {
+                let mut whole = self.saved_modules();
+                !whole.any(|name| config::is_within(name, end))
             };
-            let unmet = |end: &&String| !whole().any(|(name, _)| config::is_within(name, end));
             missing.extend(self.config.to_save().iter().filter(unmet).cloned());
         }
         match unexpected.is_empty() && missing.is_empty() {
@@ -561,20 +546,24 @@ impl Adapter {
     }
 
     /// How `name` is adapted, if at all; variables that come from a file are in the store afterwards.
-    fn configuration(&mut self, name: &str, shapes: &FactorShapes) -> Result<Option<LayerConfig>> {
+    fn configuration(
+        &mut self,
+        name: &str,
+        shapes: &FactorShapes,
+    ) -> Result<Option<(LayerConfig, Began)>> {
         self.refuse_known(name)?;
         match &mut self.source {
-            Source::New => self.config.layer(name),
+            Source::New => Ok(self.config.layer(name)?.map(|config| (config, None))),
             Source::Peft { stored, .. } => {
                 let Some((mut config, mut tensors)) = stored.claim(&self.config, name, shapes)?
                 else {
                     return Ok(None);
                 };
-                self.initial = split(name, &mut config, &mut tensors, shapes)?;
+                let began = split(name, &mut config, &mut tensors, shapes)?;
                 for (variable, tensor) in tensors {
                     self.put(&format!("{name}.{variable}"), &tensor)?;
                 }
-                Ok(Some(config))
+                Ok(Some((config, began)))
             }
             Source::Kohya(layers) => {
                 let flat = kohya::flat(name);
@@ -582,7 +571,7 @@ impl Adapter {
                     return Err(DoraError::Duplicate { name: flat });
                 }
                 match kohya::take(layers, &flat) {
-                    Some(layer) => self.adopt(name, layer, shapes).map(Some),
+                    Some(layer) => Ok(Some((self.adopt(name, layer, shapes)?, None))),
                     None => Ok(None),
                 }
             }
@@ -637,17 +626,9 @@ impl Adapter {
         if let Some(bias) = bias {
             finite::check(&format!("{name}.bias"), bias)?;
         }
-        let (bytes, parameters) = sizes(weight, bias);
         let entry = Entry {
             kind: Kind::Plain,
-            size: LayerSize {
-                base_bytes: bytes,
-                base_parameters: parameters,
-                adapter_bytes: 0,
-                adapter_parameters: 0,
-                rank: 0,
-                fixed_bytes: 0,
-            },
+            size: LayerSize::frozen([weight].into_iter().chain(bias)),
         };
         self.layers.insert(name.to_owned(), entry);
         Ok(())
@@ -699,7 +680,7 @@ fn split(
     config: &mut LayerConfig,
     tensors: &mut BTreeMap<&'static str, Tensor>,
     shapes: &FactorShapes,
-) -> Result<Option<(Tensor, Tensor)>> {
+) -> Result<Began> {
     let [a_name, b_name, _] = shapes.names;
     if !config.init.is_of_weight() {
         return Ok(None);
@@ -720,12 +701,6 @@ fn split(
     config.rank /= 2;
     config.alpha /= entry::alpha_of_twice_the_rank(config.rslora);
     Ok(Some(initial))
-}
-
-/// Bytes and numbers of a plain layer.
-fn sizes(weight: &Tensor, bias: Option<&Tensor>) -> (usize, usize) {
-    let count = weight.elem_count() + bias.map_or(0, Tensor::elem_count);
-    (count * weight.dtype().size_in_bytes(), count)
 }
 
 /// Shapes of the variables of a layer whose weight has `axes` axes.

@@ -1,5 +1,6 @@
 //! How large an adapter is beside its network.
 
+use candle_core::Tensor;
 use serde::Serialize;
 
 /// Adapters of more than this fraction of their base are warned about.
@@ -8,7 +9,7 @@ pub const GOOD_FRACTION: f64 = 0.01;
 /// Sizes of one layer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LayerSize {
-    /// Bytes of the base weight.
+    /// Bytes of the base weight and bias.
     pub(crate) base_bytes: usize,
     /// Numbers of the base weight and bias.
     pub(crate) base_parameters: usize,
@@ -19,6 +20,25 @@ pub(crate) struct LayerSize {
     pub(crate) rank: usize,
     /// Variable bytes that do not depend on the rank.
     pub(crate) fixed_bytes: usize,
+}
+
+impl LayerSize {
+    /// Of a layer whose tensors stay as they are.
+    pub(crate) fn frozen<'t>(tensors: impl Iterator<Item = &'t Tensor>) -> Self {
+        let (mut base_bytes, mut base_parameters) = (0, 0);
+        for tensor in tensors {
+            base_bytes += tensor.elem_count() * tensor.dtype().size_in_bytes();
+            base_parameters += tensor.elem_count();
+        }
+        Self {
+            base_bytes,
+            base_parameters,
+            adapter_bytes: 0,
+            adapter_parameters: 0,
+            rank: 0,
+            fixed_bytes: 0,
+        }
+    }
 }
 
 /// An adapter beside its network: every layer that was offered to it, adapted or not.

@@ -52,15 +52,7 @@ impl Adapter {
         let saved = self.saved(name, tensors, false)?;
         if saved.is_none() {
             self.refuse_known(name)?;
-            let count = |size: fn(&Tensor) -> usize| tensors.iter().map(|(_, t)| size(t)).sum();
-            let size = LayerSize {
-                base_bytes: count(|t| t.elem_count() * t.dtype().size_in_bytes()),
-                base_parameters: count(Tensor::elem_count),
-                adapter_bytes: 0,
-                adapter_parameters: 0,
-                rank: 0,
-                fixed_bytes: 0,
-            };
+            let size = LayerSize::frozen(tensors.iter().map(|(_, tensor)| *tensor));
             let kind = Kind::Plain;
             self.layers.insert(name.to_owned(), Entry { kind, size });
         }
@@ -120,12 +112,7 @@ impl Adapter {
             }
         }
         let types: Vec<_> = values.values().map(Tensor::dtype).collect();
-        let element = self.dtype.size_in_bytes();
-        let base_bytes = values.values();
-        let base_bytes = base_bytes
-            .map(|t| t.elem_count() * t.dtype().size_in_bytes())
-            .sum();
-        let count: usize = values.values().map(Tensor::elem_count).sum();
+        let frozen = LayerSize::frozen(values.values());
         if let Source::Peft { stored, .. } = &mut self.source {
             stored.claim_whole(name, &mut values)?;
         }
@@ -136,13 +123,12 @@ impl Adapter {
             variables.insert(tensor_name, (variable.as_tensor().clone(), base_type));
         }
         let saved = SavedTensors::new(variables);
+        let variable_bytes = frozen.base_parameters * self.dtype.size_in_bytes();
         let size = LayerSize {
-            base_bytes,
-            base_parameters: count,
-            adapter_bytes: count * element,
-            adapter_parameters: count,
-            rank: 0,
-            fixed_bytes: count * element,
+            adapter_bytes: variable_bytes,
+            adapter_parameters: frozen.base_parameters,
+            fixed_bytes: variable_bytes,
+            ..frozen
         };
         let kind = Kind::Whole(saved.clone());
         self.layers.insert(name.to_owned(), Entry { kind, size });

@@ -171,6 +171,13 @@ pub(crate) fn transpose<T: Copy>(
     }
 }
 
+/// `[columns, rows]` of `[rows, columns]`.
+pub(crate) fn transposed<T: Real>(from: &[T], (rows, columns): (usize, usize)) -> Vec<T> {
+    let mut to = vec![T::zero(); rows * columns];
+    transpose((rows, columns), from, columns, &mut to, rows, |_, v| v);
+    to
+}
+
 /// Cuts `count` columns into blocks as `(first, columns)`.
 pub(crate) fn panels<T: Real>(count: usize) -> impl Iterator<Item = (usize, usize)> + Clone {
     let widest = T::widest();

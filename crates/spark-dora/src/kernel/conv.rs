@@ -11,7 +11,7 @@
 
 use std::ops::Range;
 
-use super::block::{Block, panels, transpose};
+use super::block::{Block, panels, transpose, transposed};
 use super::magnitude::RowSums;
 pub(crate) use super::window::{Channels, Window};
 use super::window::{Run, fold, gather, unfold};
@@ -68,11 +68,7 @@ pub(crate) fn forward<T: Real>(
         some_columns(&window, x, group, low, rows, run, &mut planes)
     });
     let mut h = vec![T::zero(); rank * columns];
-    for (run, part) in runs.iter().zip(&parts) {
-        for (l, part) in part.chunks(run.len().max(1)).enumerate() {
-            h[l * columns..][run.clone()].copy_from_slice(part);
-        }
-    }
+    threads::join_columns(&runs, &parts, &mut h, columns);
     h
 }
 
@@ -251,11 +247,11 @@ pub(crate) fn backward<T: Real>(
     let taps = window.kernel[0] * window.kernel[1];
     let outputs = group.outputs;
     let w_columns = match gradients.x.is_some() {
-        true => flipped(group.weight, outputs, depth),
+        true => transposed(group.weight, (outputs, depth)),
         false => Vec::new(),
     };
-    let a_columns = flipped(low.a, rank, depth);
-    let b_columns = flipped(low.b, outputs, rank);
+    let a_columns = transposed(low.a, (rank, depth));
+    let b_columns = transposed(low.b, (outputs, rank));
     let mut da_columns = vec![T::zero(); depth * rank];
     let threads = threads::worth(columns * depth * outputs);
     let written = (
@@ -342,11 +338,11 @@ pub(crate) fn backward_effective<T: Real>(
     let taps = window.kernel[0] * window.kernel[1];
     let outputs = group.outputs;
     let w_columns = match gradients.x.is_some() {
-        true => flipped(group.weight, outputs, depth),
+        true => transposed(group.weight, (outputs, depth)),
         false => Vec::new(),
     };
     let row_factor = |j: usize| low.scaling * dora_scale.map_or(T::one(), |g| g[j]);
-    let mut b_columns = flipped(low.b, outputs, rank);
+    let mut b_columns = transposed(low.b, (outputs, rank));
     for row in b_columns.chunks_mut(outputs.max(1)) {
         for (j, b) in row.iter_mut().enumerate() {
             *b *= row_factor(j);
@@ -447,19 +443,8 @@ fn narrow<T: Real>(
         part
     });
     let mut ax = vec![T::zero(); rank * columns];
-    for (run, part) in runs.iter().zip(&parts) {
-        for (l, part) in part.chunks(run.len().max(1)).enumerate() {
-            ax[l * columns..][run.clone()].copy_from_slice(part);
-        }
-    }
+    threads::join_columns(&runs, &parts, &mut ax, columns);
     ax
-}
-
-/// `[columns, rows]` of `[rows, columns]`.
-fn flipped<T: Real>(from: &[T], rows: usize, columns: usize) -> Vec<T> {
-    let mut to = vec![T::zero(); rows * columns];
-    transpose((rows, columns), from, columns, &mut to, rows, |_, v| v);
-    to
 }
 
 /// The gradient of the group's weight, `[out, depth]`.

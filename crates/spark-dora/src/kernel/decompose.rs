@@ -14,6 +14,7 @@
 //! Deliberately absent: a linear algebra crate. nalgebra takes 17 s of processor time to compile and brings 30
 //! packages into the lock file for these two functions.
 
+use super::block::transposed;
 use crate::random::Random;
 
 /// The largest singular values with their vectors.
@@ -201,12 +202,6 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
     }
     let rest: f64 = a_rest.iter().zip(b_rest).map(|(a, b)| a * b).sum();
     lanes.iter().sum::<f64>() + rest
-}
-
-fn transposed(w: &[f64], (rows, columns): (usize, usize)) -> Vec<f64> {
-    let mut to = vec![0.0; w.len()];
-    super::block::transpose((rows, columns), w, columns, &mut to, rows, |_, v| v);
-    to
 }
 
 /// `[m, n]` of `[m, k]` and `[k, n]`.

@@ -10,7 +10,7 @@
 
 use std::ops::Range;
 
-use super::block::{Block, panels, transpose};
+use super::block::{Block, panels, transposed};
 use super::norm::row_norm;
 use super::{Gradients, LowRank, ROWS_AT_ONCE, Real, Rows, magnitude, threads};
 use crate::base::WeightRows;
@@ -422,20 +422,14 @@ fn input_gradient<T: Real>(
             },
         );
     }
-    for (columns, own) in column_runs.iter().zip(&own) {
-        let rows = dx
-            .chunks_mut(inputs.max(1))
-            .zip(own.chunks(columns.len().max(1)));
-        rows.for_each(|(dx, own)| dx[columns.clone()].copy_from_slice(own));
-    }
+    threads::join_columns(&column_runs, &own, &mut dx, inputs);
     dx
 }
 
 /// `dA = q^T x`, `[rank, inputs]`; threads take columns.
 fn a_gradient<T: Real>(shape: Shape, x: &[T], q: &[T], rank: usize) -> Vec<T> {
     let Shape { tokens, inputs, .. } = shape;
-    let mut q_rows = vec![T::zero(); rank * tokens];
-    transpose((tokens, rank), q, rank, &mut q_rows, tokens, |_, v| v);
+    let q_rows = transposed(q, (tokens, rank));
     let threads = threads::worth(tokens * inputs * rank);
     let runs = threads::runs(inputs, T::widest(), threads);
     let parts = threads::map(threads, runs.clone(), |run| {
@@ -449,12 +443,7 @@ fn a_gradient<T: Real>(shape: Shape, x: &[T], q: &[T], rank: usize) -> Vec<T> {
         part
     });
     let mut da = vec![T::zero(); rank * inputs];
-    for (run, part) in runs.iter().zip(&parts) {
-        let rows = da
-            .chunks_mut(inputs.max(1))
-            .zip(part.chunks(run.len().max(1)));
-        rows.for_each(|(da, part)| da[run.clone()].copy_from_slice(part));
-    }
+    threads::join_columns(&runs, &parts, &mut da, inputs);
     da
 }
 

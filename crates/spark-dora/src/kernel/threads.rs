@@ -91,6 +91,20 @@ pub(crate) fn cut<'a, T>(
     parts.collect()
 }
 
+/// Copies parts, each of the columns of its run, side by side into the rows of `to`, `[rows, columns]`.
+pub(crate) fn join_columns<T: Copy>(
+    runs: &[Range<usize>],
+    parts: &[Vec<T>],
+    to: &mut [T],
+    columns: usize,
+) {
+    for (run, part) in runs.iter().zip(parts) {
+        let rows = to.chunks_mut(columns.max(1));
+        let rows = rows.zip(part.chunks(run.len().max(1)));
+        rows.for_each(|(to, part)| to[run.clone()].copy_from_slice(part));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -133,5 +147,8 @@ mod tests {
             part.fill(value);
         }
         assert_eq!(data, [1, 1, 2, 2, 2, 2, 3, 3, 3, 3]);
+        let parts = [vec![1, 6], vec![2, 3, 7, 8], vec![4, 5, 9, 10]];
+        join_columns(&runs, &parts, &mut data, 5);
+        assert_eq!(data, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
     }
 }
