@@ -12,7 +12,7 @@
 //! `s' = x' / (1 - k d)`, `d' = y'`, `heading' = psi' - k s'` with the road's curvature `k(s)`.
 //!
 //! KS is stable at 0.01 s with either rule; Euler is off by centimetres per second
-//! there (RK4: nanometres). ST needs 1 ms near standstill, STD always.
+//! there on ordinary drives (RK4: nanometres). ST needs 1 ms near standstill, STD always.
 
 use crate::SimError;
 use crate::real::{Column, Element, Kernel, Lanes, Real};

@@ -127,7 +127,7 @@ fn many_scenarios_agree_and_are_timed() {
         for scenario in &mut scenarios {
             scenario.actors.clear();
         }
-        let wanted = " (the specification asks for 5)";
+        let wanted = " (the aim is 5)";
         compare_and_time(device, &scenarios, "rollouts", wanted);
     });
 }
