@@ -20,6 +20,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod backward;
 pub mod budget;
 pub mod file;
 pub mod graph;

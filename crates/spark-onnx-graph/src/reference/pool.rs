@@ -70,7 +70,7 @@ pub(super) fn global_windows(spatial: &[usize]) -> Vec<WindowAxis> {
 }
 
 /// The elements that each window of a plane holds, and the number that their sum is divided by.
-pub(super) fn members(windows: &[WindowAxis], count_include_pad: bool) -> Vec<(Vec<usize>, f64)> {
+pub(crate) fn members(windows: &[WindowAxis], count_include_pad: bool) -> Vec<(Vec<usize>, f64)> {
     let input_shape: Vec<usize> = windows.iter().map(|w| w.input).collect();
     let output_shape: Vec<usize> = windows.iter().map(|w| w.output).collect();
     let input_strides = strides(&input_shape);

@@ -22,7 +22,7 @@ use crate::tensor::Tensor;
 
 /// What one result position of one axis is made of; empty where crop and resize
 /// reaches outside the operand.
-pub(super) type Taps = Vec<(usize, f64)>;
+pub(crate) type Taps = Vec<(usize, f64)>;
 
 impl Evaluate for Resize {
     fn evaluate(&self, inputs: Inputs<'_>, types: &[TensorType]) -> Evaluated {
@@ -128,7 +128,7 @@ fn nearest(
 }
 
 /// Whether an axis is more than copied.
-pub(super) fn changes(resize: &Resize, axis: &ResizeAxis) -> bool {
+pub(crate) fn changes(resize: &Resize, axis: &ResizeAxis) -> bool {
     axis.input != axis.output
         || axis.scale != 1.0
         || (resize.transform == CoordinateTransform::TfCropAndResize && axis.region != (0.0, 1.0))

@@ -36,6 +36,14 @@ fn nearest_multiple(x: f64, format: SmallFloat) -> f64 {
     (x / step).round_ties_even() * step
 }
 
+/// The bound of what rounds to a number of the format, and whether it is within itself: half a step beyond the largest
+/// number lies a tie, which goes to that number if its last bit is even.
+pub(crate) fn rounds_within(format: SmallFloat) -> (f64, bool) {
+    let (digits, _, largest) = limits(format);
+    let step = 2f64.powi(largest.log2().floor() as i32 - digits);
+    (largest + step / 2.0, largest / step % 2.0 == 0.0)
+}
+
 /// Whether `x` rounds to a number of the format.
 pub(super) fn is_within(x: f64, format: SmallFloat) -> bool {
     nearest_multiple(x, format).abs() <= limits(format).2

@@ -49,6 +49,9 @@ pub use error::GradientError;
 pub use kind_of::kind_of;
 pub use kinds::{GradientKind, GradientOptions};
 pub use network::gradients;
+pub(crate) use network::wanted_values;
+pub(crate) use path::Path;
+pub(crate) use resample::taps_of;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -72,7 +72,7 @@ pub fn gradients(
     let wanted = wanted_values(graph, wanted)?;
     let outputs = output_values(graph, output_gradients)?;
     let output_ids: Vec<ValueId> = outputs.iter().map(|(id, _)| *id).collect();
-    let path = Path::new(graph, &wanted, &output_ids, options)?;
+    let path = Path::new(graph, &wanted, &output_ids, &[], options)?;
 
     let mut budget = ModelBudget::new(graph.budget_bytes());
     let mut values = Values::new(graph.values().len(), MAX_ITERATIONS, &mut budget);
@@ -123,7 +123,11 @@ fn kept_until(graph: &StaticGraph, path: &Path) -> Vec<usize> {
     kept
 }
 
-fn wanted_values(graph: &StaticGraph, wanted: &[&str]) -> Result<Vec<ValueId>, GradientError> {
+/// The values of these names, which have to be floats that nodes of the bound network make or read.
+pub(crate) fn wanted_values(
+    graph: &StaticGraph,
+    wanted: &[&str],
+) -> Result<Vec<ValueId>, GradientError> {
     let by_name: HashMap<&str, ValueId> = graph
         .values()
         .iter()

@@ -12,22 +12,23 @@ use crate::graph::{Node, Op, StaticGraph, ValueId};
 use crate::tensor::DType;
 
 /// Which nodes are differentiated, and by which values.
-pub(super) struct Path {
+pub(crate) struct Path {
     reached: Vec<bool>,
     on_path: Vec<bool>,
     options: GradientOptions,
 }
 
 impl Path {
-    /// From `wanted` to `outputs`.
+    /// From `wanted` to `outputs`, but not through `detached`.
     ///
     /// # Errors
     ///
     /// [`GradientError::NoGradient`] of the last node on the way that has none.
-    pub(super) fn new(
+    pub(crate) fn new(
         graph: &StaticGraph,
         wanted: &[ValueId],
         outputs: &[ValueId],
+        detached: &[ValueId],
         options: GradientOptions,
     ) -> Result<Self, GradientError> {
         let mut path = Self {
@@ -38,7 +39,7 @@ impl Path {
         wanted.iter().for_each(|id| path.reached[id.0] = true);
         for node in graph.nodes() {
             for id in path.results_reached(graph, node) {
-                path.reached[id.0] = true;
+                path.reached[id.0] |= !detached.contains(&id);
             }
         }
         let mut leads = vec![false; graph.values().len()];
@@ -70,12 +71,12 @@ impl Path {
     }
 
     /// Whether the node at `index` is differentiated.
-    pub(super) fn holds(&self, index: usize) -> bool {
+    pub(crate) fn holds(&self, index: usize) -> bool {
         self.on_path[index]
     }
 
     /// The operands by which a node on the path is differentiated.
-    pub(super) fn operands(&self, graph: &StaticGraph, node: &Node) -> Vec<(usize, ValueId)> {
+    pub(crate) fn operands(&self, graph: &StaticGraph, node: &Node) -> Vec<(usize, ValueId)> {
         let reached = self.operands_reached(node);
         let is_computed = |&(operand, _): &(usize, ValueId)| {
             self.kind(graph, node, operand) == GradientKind::Computed

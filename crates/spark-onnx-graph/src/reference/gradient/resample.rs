@@ -63,7 +63,7 @@ impl Differentiate for Resize {
 }
 
 /// What every result position of an axis is made of.
-fn taps_of(resize: &Resize, axis: &ResizeAxis) -> Vec<Taps> {
+pub(crate) fn taps_of(resize: &Resize, axis: &ResizeAxis) -> Vec<Taps> {
     if resize.mode != Interpolation::Nearest {
         return taps(resize, axis);
     }

@@ -3,10 +3,10 @@
 mod by_hand;
 mod kinks;
 mod memory;
-mod networks;
+pub(crate) mod networks;
 mod products;
 mod refusals;
-mod samples;
+pub(crate) mod samples;
 mod shapes;
 mod table;
 mod windows;
@@ -30,7 +30,7 @@ fn f64s(shape: &[usize], values: Vec<f64>) -> Tensor {
 }
 
 /// Numbers in -1..1, of which none is within a few steps of 0 or of another.
-fn random(shape: &[usize], seed: u64) -> Tensor {
+pub(crate) fn random(shape: &[usize], seed: u64) -> Tensor {
     let n: usize = shape.iter().product();
     let mut order: Vec<usize> = (0..n).collect();
     let keys = numbers(n, seed);
@@ -51,7 +51,7 @@ fn random(shape: &[usize], seed: u64) -> Tensor {
 }
 
 /// Numbers in 0.5..1.5.
-fn positive(shape: &[usize], seed: u64) -> Tensor {
+pub(crate) fn positive(shape: &[usize], seed: u64) -> Tensor {
     let values = random(shape, seed).to_f64();
     f64s(shape, values.into_iter().map(|v| 1.0 + v / 2.0).collect())
 }

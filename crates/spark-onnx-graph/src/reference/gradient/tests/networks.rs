@@ -17,8 +17,8 @@ use std::sync::Arc;
 
 /// A network with values for its inputs, put together node by node.
 #[derive(Default)]
-struct Net {
-    graph: Graph,
+pub(crate) struct Net {
+    pub(crate) graph: Graph,
     inputs: Vec<(String, Tensor)>,
 }
 
@@ -66,7 +66,7 @@ impl Net {
         results
     }
 
-    fn given(&self) -> Vec<(&str, &Tensor)> {
+    pub(crate) fn given(&self) -> Vec<(&str, &Tensor)> {
         let inputs = self.inputs.iter();
         inputs
             .map(|(name, tensor)| (name.as_str(), tensor))
@@ -149,8 +149,13 @@ fn pointwise() -> Conv {
     }
 }
 
-#[test]
-fn a_convolutional_network_with_squeeze_and_excitation() {
+/// Wanted of [`squeeze_and_excitation`].
+pub(crate) const OF_PICTURE: [&str; 11] = [
+    "x", "w0", "b0", "scale", "shift", "mean", "variance", "w1", "w2", "w3", "b3",
+];
+
+/// A convolutional network of a picture.
+pub(crate) fn squeeze_and_excitation() -> Net {
     let mut net = Net::default();
     let x = net.input("x", random(&[1, 3, 8, 8], 1));
     let w0 = net.constant("w0", random(&[6, 3, 3, 3], 2));
@@ -215,13 +220,20 @@ fn a_convolutional_network_with_squeeze_and_excitation() {
     };
     let y = net.node("y", gemm, &[flat, w3, b3]);
     net.graph.outputs = vec![y, pooled];
-    net.check(&[
-        "x", "w0", "b0", "scale", "shift", "mean", "variance", "w1", "w2", "w3", "b3",
-    ]);
+    net
 }
 
 #[test]
-fn a_transformer_block() {
+fn a_convolutional_network_with_squeeze_and_excitation() {
+    squeeze_and_excitation().check(&OF_PICTURE);
+}
+
+/// Wanted of [`transformer_block`]; scale and shift are read twice.
+pub(crate) const OF_BLOCK: [&str; 8] =
+    ["x", "scale", "shift", "qkv", "factor", "out", "up", "down"];
+
+/// Attention and a perceptron, each behind a normalisation.
+pub(crate) fn transformer_block() -> Net {
     let mut net = Net::default();
     let x = net.input("x", random(&[2, 4, 6], 1));
     let normal = LayerNormalization {
@@ -275,8 +287,12 @@ fn a_transformer_block() {
     let down = net.node("down_of", MatMul, &[gelu, w]);
     let y = net.node("y", Binary::Add, &[middle, down]);
     net.graph.outputs = vec![y];
-    // Scale and shift are read twice.
-    net.check(&["x", "scale", "shift", "qkv", "factor", "out", "up", "down"]);
+    net
+}
+
+#[test]
+fn a_transformer_block() {
+    transformer_block().check(&OF_BLOCK);
 }
 
 #[test]
@@ -348,8 +364,8 @@ fn gradients_of_values_in_between() {
     assert_eq!((of(2), of(3)), (vec![1.0, 10.0], of(1)));
 }
 
-#[test]
-fn fake_quantisation_hands_on_where_roundings_do_not_count() {
+/// `x` quantised, reshaped and dequantised.
+pub(crate) fn fake_quantisation() -> Net {
     let mut net = Net::default();
     let x = net.input("x", f64s(&[4], vec![0.3, -0.2, 9.0, 0.01]));
     let scale = net.constant("scale", f64s(&[], vec![0.05]));
@@ -362,6 +378,12 @@ fn fake_quantisation_hands_on_where_roundings_do_not_count() {
     let q = net.node("reshaped", Reshape { allow_zero: false }, &[q, shape]);
     let y = net.node("y", DequantizeLinear::along(0), &[q, scale, zero]);
     net.graph.outputs = vec![y];
+    net
+}
+
+#[test]
+fn fake_quantisation_hands_on_where_roundings_do_not_count() {
+    let net = fake_quantisation();
     let bound = bind(&net.graph, &[]).expect("binds");
     let dy = f64s(&[2, 2], vec![1.0, 2.0, 4.0, 8.0]);
     let found = |straight_through| {

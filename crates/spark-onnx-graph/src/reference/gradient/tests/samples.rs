@@ -9,7 +9,7 @@ use crate::samples::{Sample, every_operator};
 use crate::tensor::{DType, Tensor};
 
 /// The operator of a sample with its operands, floats as f64, and the type of its first result.
-pub(super) fn parts(sample: &Sample) -> Option<(Op, Vec<Option<Tensor>>, DType)> {
+pub(crate) fn parts(sample: &Sample) -> Option<(Op, Vec<Option<Tensor>>, DType)> {
     let [node] = &sample.graph.nodes[..] else {
         return None;
     };

@@ -1,0 +1,174 @@
+//! Whole networks: values that are read twice, wanted values in between, values that are detached.
+
+use super::super::with_gradients;
+use super::largest_difference;
+use crate::graph::{Binary, Dim, Graph, Op, Unary, bind};
+use crate::reference::gradient::tests::networks::{
+    Net, OF_BLOCK, OF_PICTURE, fake_quantisation, squeeze_and_excitation, transformer_block,
+};
+use crate::reference::gradient::tests::random;
+use crate::reference::gradient::{GradientOptions, gradients};
+use crate::reference::run_wide;
+use crate::tensor::{DType, Tensor};
+use crate::{file, simplify};
+
+/// Holds the gradients in operators against the reference's.
+#[track_caller]
+fn check(net: &Net, wanted: &[&str], options: GradientOptions) {
+    let bound = bind(&net.graph, &[]).expect("binds");
+    let outputs: Vec<&str> = bound
+        .outputs()
+        .iter()
+        .map(|&id| bound.value(id).name.as_str())
+        .collect();
+    let given: Vec<Tensor> = bound
+        .outputs()
+        .iter()
+        .enumerate()
+        .map(|(i, &id)| random(&bound.value(id).ty.shape, 900 + i as u64))
+        .collect();
+    let by_output: Vec<(&str, &Tensor)> = outputs.iter().copied().zip(&given).collect();
+    let want = gradients(&bound, &net.given(), &by_output, wanted, options).expect("has gradients");
+
+    let trained = with_gradients(&bound, wanted, &outputs, &[], options).expect("is written");
+    let constants: Vec<(&str, Tensor)> = wanted
+        .iter()
+        .filter_map(|&name| {
+            let value = bound.values().iter().find(|value| value.name == name)?;
+            Some((name, Tensor::clone(value.constant.as_deref()?)))
+        })
+        .collect();
+    let mut inputs = net.given();
+    inputs.extend(constants.iter().map(|(name, tensor)| (*name, tensor)));
+    inputs.extend(
+        trained
+            .output_gradients
+            .iter()
+            .map(String::as_str)
+            .zip(&given),
+    );
+    // As it is, simplified, and written to a file and read again.
+    let whole = bind(&trained.graph, &[]).expect("binds");
+    let bytes = file::to_bytes(&trained.graph).expect("is ONNX");
+    let read = bind(&file::parse(&bytes, None).expect("reads"), &[]).expect("binds");
+    for graph in [simplify(whole.clone()), read, whole] {
+        let results = run_wide(&graph, &inputs).expect("runs");
+        let got = &results[outputs.len()..];
+        assert_eq!(got.len(), want.len());
+        for ((name, got), (of, want)) in got.iter().zip(&want) {
+            assert_eq!(*name, format!("grad.{of}"));
+            let difference = largest_difference(&got.to_f64(), &want.to_f64());
+            assert!(difference < 1e-12, "{name}: {difference:e}");
+        }
+    }
+}
+
+#[test]
+fn a_convolutional_network_with_squeeze_and_excitation() {
+    check(
+        &squeeze_and_excitation(),
+        &OF_PICTURE,
+        GradientOptions::default(),
+    );
+    // Fewer wanted, fewer nodes.
+    check(
+        &squeeze_and_excitation(),
+        &["w2"],
+        GradientOptions::default(),
+    );
+}
+
+#[test]
+fn a_transformer_block() {
+    check(&transformer_block(), &OF_BLOCK, GradientOptions::default());
+}
+
+#[test]
+fn fake_quantisation_goes_straight_through() {
+    for straight_through in [false, true] {
+        check(
+            &fake_quantisation(),
+            &["x", "scale"],
+            GradientOptions { straight_through },
+        );
+    }
+}
+
+/// `y = exp(a x) * (a x)`, with `p = a x`.
+fn product() -> Graph {
+    let mut graph = Graph::default();
+    let known = || vec![Dim::Known(2)];
+    let x = graph.add_input("x", DType::F64, known());
+    let a = graph.add_constant("a", random(&[2], 3));
+    let p = graph.add_node("p", Op::Binary(Binary::Mul), &[Some(a), Some(x)]);
+    let e = graph.add_node("e", Op::Unary(Unary::Exp), &[Some(p)]);
+    let y = graph.add_node("y", Op::Binary(Binary::Mul), &[Some(e), Some(p)]);
+    graph.outputs = vec![y];
+    graph
+}
+
+/// The gradients by `wanted` at x = (1, 2), of a loss that is the sum of y.
+fn found(wanted: &[&str], detached: &[&str]) -> Vec<Vec<f64>> {
+    let bound = bind(&product(), &[]).expect("binds");
+    let options = GradientOptions::default();
+    let trained = with_gradients(&bound, wanted, &["y"], detached, options).expect("is written");
+    let x = Tensor::from_f64(DType::F64, [2], vec![1.0, 2.0]).expect("two");
+    let ones = Tensor::from_f64(DType::F64, [2], vec![1.0; 2]).expect("two");
+    let a = random(&[2], 3);
+    let mut inputs = vec![("x", &x), (trained.output_gradients[0].as_str(), &ones)];
+    if wanted.contains(&"a") {
+        inputs.push(("a", &a));
+    }
+    let bound = bind(&trained.graph, &[]).expect("binds");
+    let results = run_wide(&bound, &inputs).expect("runs");
+    results[1..].iter().map(|(_, t)| t.to_f64()).collect()
+}
+
+#[test]
+fn what_is_detached_is_taken_for_fixed() {
+    let a = random(&[2], 3).to_f64();
+    let p: Vec<f64> = a.iter().zip([1.0, 2.0]).map(|(a, x)| a * x).collect();
+    let of = |slope: &dyn Fn(f64) -> f64| -> Vec<f64> {
+        p.iter()
+            .zip([1.0, 2.0])
+            .map(|(&p, x)| slope(p) * x)
+            .collect()
+    };
+    let close = |got: &[f64], want: &[f64]| largest_difference(got, want) < 1e-12;
+    assert!(close(&found(&["a"], &[])[0], &of(&|p| p.exp() * (1.0 + p))));
+    assert!(close(&found(&["a"], &["e"])[0], &of(&|p| p.exp())));
+    assert_eq!(found(&["a"], &["p"])[0], [0.0, 0.0]);
+}
+
+#[test]
+fn values_in_between_and_outputs_have_gradients_too() {
+    let got = found(&["p", "y", "x"], &[]);
+    let a = random(&[2], 3).to_f64();
+    let p: Vec<f64> = a.iter().zip([1.0, 2.0]).map(|(a, x)| a * x).collect();
+    let by_p: Vec<f64> = p.iter().map(|p| p.exp() * (1.0 + p)).collect();
+    let by_x: Vec<f64> = by_p.iter().zip(&a).map(|(g, a)| g * a).collect();
+    assert!(largest_difference(&got[0], &by_p) < 1e-12);
+    assert_eq!(got[1], [1.0, 1.0]);
+    assert!(largest_difference(&got[2], &by_x) < 1e-12);
+}
+
+#[test]
+fn wanted_constants_are_inputs_and_others_stay() {
+    let bound = bind(&squeeze_and_excitation().graph, &[]).expect("binds");
+    let trained = with_gradients(&bound, &["w2"], &["y"], &[], GradientOptions::default());
+    let trained = trained.expect("is written");
+    let graph = &trained.graph;
+    let names: Vec<&str> = graph
+        .inputs
+        .iter()
+        .map(|&id| graph.value(id).name.as_str())
+        .collect();
+    assert_eq!(names, ["x", "w2", "grad_output.y"]);
+    assert_eq!(trained.gradients, ["grad.w2"]);
+    // Nothing in front of the gate is differentiated: no second pair of convolutions.
+    let convolutions = graph
+        .nodes
+        .iter()
+        .filter(|node| node.op.name().starts_with("Conv"));
+    assert_eq!(convolutions.count(), 3 + 1);
+}

@@ -1,0 +1,309 @@
+//! Convolutions, their transpose, and pooling.
+//!
+//! ```text
+//! y = conv(x, w)     dx = transposed conv(dy, w), as long as x
+//!                    dw = conv(x, dy) with batch and channels exchanged: its steps are the dilations, its dilations the steps
+//! average            as a convolution with equal weights, of each channel alone
+//! maximum            the elements of each window gathered; the gradient goes to the position of the first largest
+//! ```
+//!
+//! With groups, channels of `x` are laid out so that every group's convolution has its own samples: `[c / g, g * n, ...]`.
+
+use super::builder::{Builder, Built};
+use super::operator::{At, Backward};
+use crate::graph::infer::op_error;
+use crate::graph::{
+    ArgReduce, Conv, ConvTranspose, Gather, GlobalPool, OpError, Pad, PadMode, Padding, Pool,
+    PoolKind, ReduceKind, ScatterElements, ScatterReduction, ValueId, WindowAxis,
+    conv_transpose_windows, conv_windows, pool_windows,
+};
+use crate::reference::pool_members;
+
+impl Backward for Conv {
+    fn backward(&self, at: &mut At<'_>, operand: usize) -> Built {
+        let (x, w, dy) = (at.operand(0)?, at.operand(1)?, at.dy()?);
+        let (x_shape, w_shape) = (at.shape(0)?, at.shape(1)?);
+        let windows = conv_windows(self, &x_shape[2..], &w_shape[2..])?;
+        match operand {
+            0 => spread(at.builder, dy, w, &windows, self.groups),
+            1 => {
+                let b = &mut *at.builder;
+                let g = self.groups;
+                let x = samples_of_groups(b, x, g)?;
+                let dy = exchanged(b, dy)?;
+                let dw = of_weights(b, x, dy, &windows, g)?;
+                exchanged(b, dw)
+            }
+            _ => sum_to_bias(at.builder, dy),
+        }
+    }
+}
+
+impl Backward for ConvTranspose {
+    fn backward(&self, at: &mut At<'_>, operand: usize) -> Built {
+        let (x, w, dy) = (at.operand(0)?, at.operand(1)?, at.dy()?);
+        let (x_shape, w_shape) = (at.shape(0)?, at.shape(1)?);
+        let transposed = conv_transpose_windows(self, &x_shape[2..], &w_shape[2..])?;
+        // As windows of the convolution whose gradient this operator is: from its result to its operand.
+        let windows: Vec<WindowAxis> = transposed
+            .iter()
+            .map(|w| WindowAxis {
+                input: w.output,
+                output: w.input,
+                ..*w
+            })
+            .collect();
+        let (b, g) = (&mut *at.builder, self.conv.groups);
+        match operand {
+            0 => {
+                let dy = reaching(b, dy, &windows)?;
+                b.op(conv_of(&windows, g), &[dy, w])
+            }
+            1 => {
+                let dy = samples_of_groups(b, dy, g)?;
+                let x = exchanged(b, x)?;
+                let dw = of_weights(b, dy, x, &windows, g)?;
+                exchanged(b, dw)
+            }
+            _ => sum_to_bias(b, dy),
+        }
+    }
+}
+
+/// The convolution with these windows, which is given what [`reaching`] gives.
+fn conv_of(windows: &[WindowAxis], groups: usize) -> Conv {
+    Conv {
+        strides: windows.iter().map(|w| w.stride).collect(),
+        dilations: windows.iter().map(|w| w.dilation).collect(),
+        padding: Padding::Valid,
+        groups,
+    }
+}
+
+/// `x` padded or cut along its spatial axes, so that windows begin at its first element and the last one ends at its
+/// last.
+fn reaching(b: &mut Builder, x: ValueId, windows: &[WindowAxis]) -> Built {
+    let pads = windows.iter().map(|w| {
+        let reach = (w.output - 1) * w.stride + w.extent();
+        let begin = w.pad_begin as i64;
+        (begin, reach as i64 - begin - w.input as i64)
+    });
+    padded(b, x, &pads.collect::<Vec<_>>())
+}
+
+/// `x` with zeros added along its spatial axes, or elements cut off where numbers are negative.
+fn padded(b: &mut Builder, x: ValueId, pads: &[(i64, i64)]) -> Built {
+    if pads.iter().all(|&pad| pad == (0, 0)) {
+        return Ok(x);
+    }
+    let begins = [0, 0].into_iter().chain(pads.iter().map(|pad| pad.0));
+    let ends = [0, 0].into_iter().chain(pads.iter().map(|pad| pad.1));
+    let widths = b.list(begins.chain(ends).collect())?;
+    let op = Pad {
+        mode: PadMode::Constant,
+    };
+    b.op(op, &[x, widths])
+}
+
+/// The gradient by the operand of a convolution: every element of `dy` spread over its window.
+fn spread(
+    b: &mut Builder,
+    dy: ValueId,
+    w: ValueId,
+    windows: &[WindowAxis],
+    groups: usize,
+) -> Built {
+    let conv = conv_of(windows, groups);
+    let op = ConvTranspose {
+        conv: Conv {
+            padding: Padding::Explicit(vec![0; 2 * windows.len()]),
+            ..conv
+        },
+        output_padding: Vec::new(),
+        output_shape: None,
+    };
+    let spread = b.op(op, &[dy, w])?;
+    let cut = windows.iter().map(|w| {
+        let reach = (w.output - 1) * w.stride + w.extent();
+        let begin = w.pad_begin as i64;
+        (-begin, w.input as i64 - (reach as i64 - begin))
+    });
+    padded(b, spread, &cut.collect::<Vec<_>>())
+}
+
+/// `[n, c, ...]` as `[c, n, ...]`.
+fn exchanged(b: &mut Builder, x: ValueId) -> Built {
+    let rank = b.ty(x).shape.len();
+    let mut perm: Vec<usize> = (0..rank).collect();
+    perm.swap(0, 1);
+    b.transpose(x, perm)
+}
+
+/// `[n, g * c, ...]` as `[c, g * n, ...]`.
+fn samples_of_groups(b: &mut Builder, x: ValueId, groups: usize) -> Built {
+    if groups == 1 {
+        return exchanged(b, x);
+    }
+    let shape = b.shape(x);
+    let (n, c) = (shape[0], shape[1] / groups);
+    let mut apart = vec![n, groups, c];
+    apart.extend(&shape[2..]);
+    let x = b.reshape(x, &apart)?;
+    let mut perm = vec![2, 1, 0];
+    perm.extend(3..apart.len());
+    let x = b.transpose(x, perm)?;
+    let mut together = vec![c, groups * n];
+    together.extend(&shape[2..]);
+    b.reshape(x, &together)
+}
+
+/// `[c, m, k...]` of `x` `[c, g * n, ...]` and `dy` `[m, n, ...]`.
+fn of_weights(
+    b: &mut Builder,
+    x: ValueId,
+    dy: ValueId,
+    windows: &[WindowAxis],
+    groups: usize,
+) -> Built {
+    let x = reaching(b, x, windows)?;
+    let conv = Conv {
+        strides: windows.iter().map(|w| w.dilation).collect(),
+        dilations: windows.iter().map(|w| w.stride).collect(),
+        padding: Padding::Valid,
+        groups,
+    };
+    b.op(conv, &[x, dy])
+}
+
+fn sum_to_bias(b: &mut Builder, dy: ValueId) -> Built {
+    let shape = b.shape(dy);
+    let axes: Vec<usize> = (0..shape.len()).filter(|&axis| axis != 1).collect();
+    let sums = b.reduce(ReduceKind::Sum, dy, &axes)?;
+    b.reshape(sums, &[shape[1]])
+}
+
+impl Backward for Pool {
+    fn backward(&self, at: &mut At<'_>, _: usize) -> Built {
+        let windows = pool_windows(self, &at.shape(0)?[2..])?;
+        match self.kind {
+            PoolKind::Average => average(at, &windows, self.count_include_pad),
+            PoolKind::Max => maximum(at, &windows),
+        }
+    }
+}
+
+/// The gradient of each window divided by what its sum is divided by, and spread over the window.
+fn average(at: &mut At<'_>, windows: &[WindowAxis], count_include_pad: bool) -> Built {
+    let (x, dy) = (at.operand(0)?, at.dy()?);
+    let b = &mut *at.builder;
+    let (dtype, channels) = (b.dtype(x), b.ty(x).shape[1]);
+    let outputs: Vec<usize> = windows.iter().map(|w| w.output).collect();
+    let members = pool_members(windows, count_include_pad).into_iter();
+    let counts: Vec<f64> = members.map(|(_, count)| count).collect();
+    let is_same = counts.iter().all(|&count| count == counts[0]);
+    let dy = match counts.first() {
+        Some(&count) if is_same => b.times(dy, 1.0 / count)?,
+        _ => {
+            let counts = b.floats(dtype, &outputs, counts)?;
+            b.div(dy, counts)?
+        }
+    };
+    let mut shape = vec![channels, 1];
+    shape.extend(windows.iter().map(|w| w.kernel));
+    let n: usize = shape.iter().product();
+    let ones = b.floats(dtype, &shape, vec![1.0; n])?;
+    spread(b, dy, ones, windows, channels)
+}
+
+/// ```text
+/// x as [planes, elements + 1], the last the least of all -> [planes, windows, taps] -> position of the largest of each
+/// ```
+fn maximum(at: &mut At<'_>, windows: &[WindowAxis]) -> Built {
+    let (x, dy, shape) = (at.operand(0)?, at.dy()?, at.shape(0)?);
+    let b = &mut *at.builder;
+    let plane: usize = windows.iter().map(|w| w.input).product();
+    let planes: usize = shape[..2].iter().product();
+    let members = pool_members(windows, false);
+    let n_taps = members.iter().map(|(inside, _)| inside.len()).max();
+    let n_taps = n_taps.unwrap_or(0);
+    if n_taps == 0 {
+        return Err(op_error!("no window has an element"));
+    }
+    let mut table = vec![plane as i64; members.len() * n_taps];
+    for (row, (inside, _)) in table.chunks_mut(n_taps).zip(&members) {
+        row.iter_mut()
+            .zip(inside)
+            .for_each(|(to, &i)| *to = i as i64);
+    }
+    let first: Vec<i64> = (0..members.len()).map(|o| (o * n_taps) as i64).collect();
+    let x = b.reshape(x, &[planes, plane])?;
+    let widths = b.list(vec![0, 0, 0, 1])?;
+    let least = b.number(f64::NEG_INFINITY, x)?;
+    let pad = Pad {
+        mode: PadMode::Constant,
+    };
+    let x = b.op(pad, &[x, widths, least])?;
+    let positions = b.whole(&[members.len(), n_taps], table)?;
+    let taps = b.op(Gather { axis: 1 }, &[x, positions])?;
+    let largest = ArgReduce {
+        max: true,
+        axis: 2,
+        keep_dims: false,
+        select_last: false,
+    };
+    let largest = b.op(largest, &[taps])?;
+    let first = b.whole(&[1, members.len()], first)?;
+    let largest = b.add(largest, first)?;
+    let positions = b.reshape(positions, &[members.len() * n_taps])?;
+    let to = b.op(Gather { axis: 0 }, &[positions, largest])?;
+    let dy = b.reshape(dy, &[planes, members.len()])?;
+    let dx = scattered(b, &[planes, plane + 1], 1, to, dy)?;
+    let dx = b.slice(dx, 1, 0, plane)?;
+    b.reshape(dx, &shape)
+}
+
+/// Zeros of a shape, to which `updates` are added at indices along an axis.
+pub(super) fn scattered(
+    b: &mut Builder,
+    shape: &[usize],
+    axis: i64,
+    indices: ValueId,
+    updates: ValueId,
+) -> Built {
+    let dtype = b.dtype(updates);
+    let zeros = b.zeros(dtype, shape)?;
+    let op = ScatterElements {
+        axis,
+        reduction: ScatterReduction::Add,
+    };
+    b.op(op, &[zeros, indices, updates])
+}
+
+impl Backward for GlobalPool {
+    fn backward(&self, at: &mut At<'_>, _: usize) -> Built {
+        let (x, dy, shape) = (at.operand(0)?, at.dy()?, at.shape(0)?);
+        let b = &mut *at.builder;
+        let plane: usize = shape[2..].iter().product();
+        if self.kind == PoolKind::Average {
+            let share = b.times(dy, 1.0 / plane as f64)?;
+            return b.expand(share, &shape);
+        }
+        let planes = [shape[..2].iter().product(), plane];
+        let x = b.reshape(x, &planes)?;
+        let dy = b.reshape(dy, &[planes[0], 1])?;
+        let to = first_largest(b, x)?;
+        let dx = scattered(b, &planes, 1, to, dy)?;
+        b.reshape(dx, &shape)
+    }
+}
+
+/// The position of the first largest element of every row, `[rows, 1]`.
+fn first_largest(b: &mut Builder, x: ValueId) -> Result<ValueId, OpError> {
+    let op = ArgReduce {
+        max: true,
+        axis: 1,
+        keep_dims: true,
+        select_last: false,
+    };
+    b.op(op, &[x])
+}
