@@ -3,3 +3,4 @@
 mod facade;
 #[cfg(unix)]
 mod programs;
+mod warp;

@@ -56,7 +56,7 @@ struct TestedPage {
     test: &'static str,
 }
 
-const TESTED_PAGES: [TestedPage; 3] = [
+const TESTED_PAGES: [TestedPage; 4] = [
     TestedPage {
         path: "docs/environment.md",
         package: "spark-hal",
@@ -71,6 +71,11 @@ const TESTED_PAGES: [TestedPage; 3] = [
         path: "crates/spark-onnx-graph/src/reference/gradient/operators.md",
         package: "spark-onnx-graph",
         test: "reference::gradient::tests::table::the_documentation",
+    },
+    TestedPage {
+        path: "crates/spark-onnx-graph/src/backward/operators.md",
+        package: "spark-onnx-graph",
+        test: "backward::tests::samples::every_sample",
     },
 ];
 const UPDATE_VARIABLE: &str = "SPARK_BLESS";

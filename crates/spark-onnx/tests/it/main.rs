@@ -10,6 +10,7 @@ mod custom_operators_of_values;
 mod deciding_inputs;
 mod double_range;
 mod goldens;
+mod gradients;
 mod hostile_integers;
 mod hostile_sizes;
 mod hostile_volumes;
