@@ -1,9 +1,9 @@
 //! How much memory may be taken, asked before the driver is.
 //!
 //! ```text
-//! reserve(n):  can the machine spare n besides what is being taken?   and   used + n <= limit?
-//!                  |                                                    |
-//!                  +--- no: OverBudget ---------------------------------+    yes: used += n until dropped
+//! reserve(n):  used + n <= limit?   and   can the machine spare n besides what is being taken?
+//!                  |                          |
+//!                  +--- no: OverBudget -------+    yes: used += n until dropped
 //! settle():    the memory is taken and touched: the machine's figure shows it
 //! ```
 //!
@@ -94,17 +94,28 @@ impl Budget {
     ///
     /// [`MemError::OverBudget`] with what was asked, what is left and what bounds it.
     pub fn reserve(&self, n_bytes: u64) -> Result<Reservation, MemError> {
-        let pending = match self.shared.watch.purpose() {
-            Some(purpose) => self.shared.machine.take(n_bytes, purpose)?,
+        let shared = &self.shared;
+        let sum = |used: u64| {
+            let sum = used.checked_add(n_bytes);
+            sum.filter(|sum| *sum <= shared.limit_bytes)
+        };
+        let over_limit = |used: u64| MemError::OverBudget {
+            asked: n_bytes,
+            available: shared.limit_bytes.saturating_sub(used),
+            why: format!("the limit is {} bytes", shared.limit_bytes),
+        };
+        // What the limit refuses is never asked of the machine, where it would stand in others' way.
+        let used = self.used_bytes();
+        if sum(used).is_none() {
+            return Err(over_limit(used));
+        }
+        let pending = match shared.watch.purpose() {
+            Some(purpose) => shared.machine.take(n_bytes, purpose)?,
             None => Pending::none(),
         };
-        let shared = &self.shared;
         let taken = shared
             .used_bytes
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
-                used.checked_add(n_bytes)
-                    .filter(|sum| *sum <= shared.limit_bytes)
-            });
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, sum);
         match taken {
             Ok(before) => {
                 let now = before.saturating_add(n_bytes);
@@ -115,11 +126,10 @@ impl Budget {
                     pending,
                 })
             }
-            Err(used) => Err(MemError::OverBudget {
-                asked: n_bytes,
-                available: shared.limit_bytes.saturating_sub(used),
-                why: format!("the limit is {} bytes", shared.limit_bytes),
-            }),
+            Err(used) => {
+                pending.give_back();
+                Err(over_limit(used))
+            }
         }
     }
 
@@ -157,6 +167,17 @@ impl Reservation {
     /// from now on, and it need not be held against that figure besides.
     pub fn settle(&mut self) {
         self.pending.settle();
+    }
+
+    /// What is neither there nor given back yet.
+    #[cfg(test)]
+    pub(crate) fn pending_bytes(&self) -> u64 {
+        self.pending.n_bytes()
+    }
+
+    /// Says so of a part of it.
+    pub(crate) fn settle_part(&mut self, n_bytes: u64) {
+        self.pending.settle_part(n_bytes);
     }
 }
 
@@ -225,6 +246,23 @@ mod tests {
         let mut kept = budget.reserve(10).unwrap();
         kept.settle();
         assert_eq!((budget.used_bytes(), budget.largest_used_bytes()), (10, 10));
+    }
+
+    /// Two devices of one machine: what the limit of the first refuses, the second can have.
+    #[test]
+    fn what_the_limit_refuses_stands_in_nobodys_way() {
+        let (machine, _folder) = crate::spare::tests::machine("bystander");
+        let limited = Budget::on(machine.clone(), 10, Watch::MachineForCpu);
+        let other = Budget::on(machine, u64::MAX, Watch::MachineForCpu);
+        let (large, some) = (20 << 30, 8 << 30);
+        drop(other.reserve(large).expect("the machine has it"));
+        std::thread::scope(|scope| {
+            let refused = scope.spawn(|| (0..2000).all(|_| limited.reserve(large).is_err()));
+            for _ in 0..2000 {
+                drop(other.reserve(some).expect("nobody takes of it"));
+            }
+            assert!(refused.join().unwrap());
+        });
     }
 
     #[test]

@@ -30,6 +30,7 @@ use crate::budget::{Budget, Watch};
 use crate::error::{DriverError, MemError};
 use crate::kind::BufferKind;
 use crate::lock::lock;
+use crate::process;
 use crate::shared_kind::{KindChoice, NotMeasured};
 #[cfg(feature = "cuda")]
 use crate::shared_kind::{Wanted, choose};
@@ -190,7 +191,7 @@ pub(crate) struct DeviceInner {
     /// Whether the program was told that accesses of the host are copies here.
     has_warned: AtomicBool,
     /// The process that opened it.
-    process: u32,
+    process: u64,
 }
 
 /// Marks that nobody holds: those that can time, and those for ordering alone.
@@ -245,7 +246,7 @@ impl DeviceInner {
 
 impl Drop for DeviceInner {
     fn drop(&mut self) {
-        if self.process != std::process::id() {
+        if self.process != process::own() {
             return;
         }
         lock(&self.staging).release(&*self.backend);
@@ -421,7 +422,7 @@ impl Device {
                 staging: Mutex::default(),
                 own_queue: Mutex::default(),
                 has_warned: AtomicBool::new(false),
-                process: std::process::id(),
+                process: process::own(),
             }),
         }
     }
@@ -511,7 +512,7 @@ impl Device {
     }
 
     pub(crate) fn is_forked(&self) -> bool {
-        self.inner.process != std::process::id()
+        self.inner.process != process::own()
     }
 
     /// Tells, once for a device, that the host's accesses to its memory are copies.

@@ -151,13 +151,20 @@ impl Recording<'_> {
     fn finish(&self) -> Ended {
         let device = self.stream.device();
         let backend = &device.inner().backend;
-        let end = || backend.end_capture(self.stream.raw());
-        let joined = self.join_all();
+        // A child of `fork` that leaves the closure has nothing of the driver's to end.
+        let is_forked = device.is_forked();
+        let end = || match is_forked {
+            true => Err(MemError::Forked),
+            false => device.tried(backend.end_capture(self.stream.raw())),
+        };
+        let joined = match is_forked {
+            true => Ok(()),
+            false => self.join_all(),
+        };
         let (raw, mut recorded) = self.stream.section().end(end);
         for block in std::mem::take(&mut recorded.kept) {
             release(device, block);
         }
-        let raw = device.tried(raw);
         match (joined, raw) {
             (Err(error), Ok(graph)) => {
                 // What was joined in part is no graph of the program's.

@@ -61,6 +61,7 @@ mod kind;
 mod lock;
 mod memory;
 mod pool;
+mod process;
 mod ranges;
 mod recording;
 mod section;

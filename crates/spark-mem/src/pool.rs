@@ -160,8 +160,12 @@ impl Pool {
         Ok(allocation.into_block())
     }
 
-    /// Gives kept blocks back, the largest first, until at most `n_bytes` are kept.
+    /// Gives kept blocks back, the largest first, until at most `n_bytes` are kept. In a child of `fork` nothing
+    /// is given back.
     pub fn trim(&self, n_bytes: usize) {
+        if self.inner.device.is_forked() {
+            return;
+        }
         loop {
             let block = {
                 let mut kept = lock(&self.inner.kept);

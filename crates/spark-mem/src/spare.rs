@@ -3,20 +3,22 @@
 //! ```text
 //! take(n)   n, all that is pending, and what settled while the figure was read <= what can be spared?
 //!           then pending += n, in one step: of two that fit one by one, one gets it
-//! settle    settled += n, pending -= n      the machine's own figure shows it from now on
+//! settle    settled += n, pending -= n      the machine's own figure shows it from now on; large memory settles
+//!           part by part as it is touched, or others would find it missing twice
 //! ```
 //!
 //! The figure is read for [`LARGE_BYTES`] and more, and when smaller takings have come to as much, because
 //! reading `/proc` costs more than they do. What cannot be had at all never becomes pending, so that it stands
 //! in nobody's way. Numbers alone are shared, no lock: a child of `fork` would inherit one that is held.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, LazyLock};
 
 use spark_hal::memory::{BudgetPolicy, Memory, Purpose};
 use spark_hal::{Reading, Root};
 
 use crate::error::MemError;
+use crate::process;
 
 /// Allocations from this size on look at the machine's memory first. In bytes.
 pub const LARGE_BYTES: u64 = 1 << 20;
@@ -40,7 +42,7 @@ struct Taking {
     /// Bytes of small takings since the machine was looked at and had them.
     unseen_bytes: AtomicU64,
     /// The process that takes: a child of `fork` begins with nothing of its parent's pending.
-    process: AtomicU32,
+    process: AtomicU64,
 }
 
 impl Machine {
@@ -82,6 +84,7 @@ impl Machine {
         Ok(Pending {
             taking: Arc::clone(taking),
             n_bytes,
+            process: process::own(),
         })
     }
 
@@ -134,7 +137,7 @@ impl Machine {
 impl Taking {
     /// Forgets what a parent was allocating when it forked: nobody in this process settles it.
     fn begin_anew_in_a_child(&self) {
-        let process = std::process::id();
+        let process = process::own();
         let before = self.process.swap(process, SeqCst);
         if before != process && before != 0 {
             self.pending_bytes.store(0, SeqCst);
@@ -147,6 +150,8 @@ impl Taking {
 pub(crate) struct Pending {
     taking: Arc<Taking>,
     n_bytes: u64,
+    /// The process that takes them: in a child of it they count for nothing.
+    process: u64,
 }
 
 impl Pending {
@@ -155,15 +160,38 @@ impl Pending {
         Self {
             taking: Arc::default(),
             n_bytes: 0,
+            process: 0,
         }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn n_bytes(&self) -> u64 {
+        self.n_bytes
     }
 
     /// They are there, and the machine's own figure shows it.
     pub(crate) fn settle(&mut self) {
-        let n_bytes = std::mem::take(&mut self.n_bytes);
+        self.settle_part(self.n_bytes);
+    }
+
+    /// So many of them are there.
+    pub(crate) fn settle_part(&mut self, n_bytes: u64) {
+        let n_bytes = n_bytes.min(self.n_bytes);
+        self.n_bytes -= n_bytes;
+        if n_bytes == 0 || self.process != process::own() {
+            return;
+        }
         // In this order: whoever sees fewer pending sees them settled.
         self.taking.settled_bytes.fetch_add(n_bytes, SeqCst);
         self.taking.pending_bytes.fetch_sub(n_bytes, SeqCst);
+    }
+
+    /// They are not taken after all.
+    pub(crate) fn give_back(mut self) {
+        let n_bytes = std::mem::take(&mut self.n_bytes);
+        if n_bytes > 0 && self.process == process::own() {
+            self.taking.pending_bytes.fetch_sub(n_bytes, SeqCst);
+        }
     }
 }
 
@@ -267,6 +295,36 @@ pub(crate) mod tests {
             kept[8].is_err(),
             "and none is given before the machine can spare it"
         );
+    }
+
+    #[test]
+    fn what_a_child_inherits_counts_for_nothing_when_it_goes() {
+        let (machine, _folder) = machine("inherited");
+        let taking = Arc::clone(&machine.taking);
+        let mut held = machine.take(5 * LARGE_BYTES, Purpose::Cpu).unwrap();
+        // As a child finds it.
+        held.process ^= 1;
+        taking.pending_bytes.store(0, SeqCst);
+        drop(held);
+        assert_eq!(taking.pending_bytes.load(SeqCst), 0);
+        drop(machine.take(LARGE_BYTES, Purpose::Cpu).unwrap());
+    }
+
+    /// Memory that is being touched is in the machine's figure page by page.
+    #[test]
+    fn parts_that_are_there_are_not_held_against_the_machine_besides() {
+        let (machine, _folder) = machine("parts");
+        let spare = available(&machine);
+        let mut taken = machine.take(spare / 2, Purpose::Cpu).unwrap();
+        assert_eq!(available(&machine), spare - spare / 2);
+        taken.settle_part(spare / 8);
+        assert_eq!(available(&machine), spare - spare / 2 + spare / 8);
+        taken.settle_part(u64::MAX);
+        assert_eq!(available(&machine), spare);
+        drop(taken);
+        assert_eq!(available(&machine), spare);
+        machine.take(spare / 2, Purpose::Cpu).unwrap().give_back();
+        assert_eq!(available(&machine), spare);
     }
 
     #[test]

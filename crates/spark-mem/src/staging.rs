@@ -46,7 +46,7 @@ struct Slot {
 impl Slot {
     fn new(backend: &dyn Backend) -> Result<Self, DriverError> {
         Ok(Self {
-            memory: backend.allocate(BufferKind::Pinned, SLOT_BYTES)?,
+            memory: backend.allocate(BufferKind::Pinned, SLOT_BYTES, &mut |_| {})?,
             used_bytes: 0,
             marks: Vec::new(),
             is_left: false,

@@ -8,7 +8,8 @@
 //!
 //! All of it is there when it is handed out. Pages that come into being when they are touched would
 //! be promised over and over to a machine that has them once; a GB10 then freezes in the middle of
-//! the work (see [`budget`](crate::budget)). The allocator clears aligned memory by writing to it.
+//! the work (see [`budget`](crate::budget)). What the allocator clears it may have without touching it, so that
+//! is touched too.
 
 #![allow(unsafe_code, reason = "calls the allocator and mmap")]
 
@@ -18,17 +19,24 @@ const PAGE_BYTES: usize = 4096;
 const LINE_BYTES: usize = 64;
 /// From this size on memory comes from the system: one huge page of x86-64 and AArch64.
 const MAPPED_BYTES: usize = 2 << 20;
+/// Pages that are touched before it is told that they are there.
+const PART_BYTES: usize = 64 << 20;
 
-/// Zeroed memory; null if there is none.
-pub(crate) fn allocate_host(len_bytes: usize) -> *mut u8 {
+/// Zeroed memory; null if there is none. `taken` is told of large parts as they come into being.
+pub(crate) fn allocate_host(len_bytes: usize, taken: &mut dyn FnMut(usize)) -> *mut u8 {
     if len_bytes >= MAPPED_BYTES {
-        return map(len_bytes);
+        return map(len_bytes, taken);
     }
-    match layout(len_bytes) {
-        // SAFETY: the layout has at least one byte.
-        Some(layout) => unsafe { std::alloc::alloc_zeroed(layout) },
-        None => std::ptr::null_mut(),
+    let Some(layout) = layout(len_bytes) else {
+        return std::ptr::null_mut();
+    };
+    // SAFETY: the layout has at least one byte.
+    let pointer = unsafe { std::alloc::alloc_zeroed(layout) };
+    if !pointer.is_null() {
+        // SAFETY: memory just allocated, which has this many bytes, holds zeros and has no other user.
+        unsafe { touch(pointer, len_bytes) };
     }
+    pointer
 }
 
 /// # Safety
@@ -45,7 +53,7 @@ pub(crate) unsafe fn free_host(pointer: *mut u8, len_bytes: usize) {
     }
 }
 
-fn map(len_bytes: usize) -> *mut u8 {
+fn map(len_bytes: usize, taken: &mut dyn FnMut(usize)) -> *mut u8 {
     // SAFETY: a new private mapping without a file; the arguments follow mmap(2).
     let pointer = unsafe {
         libc::mmap(
@@ -62,21 +70,25 @@ fn map(len_bytes: usize) -> *mut u8 {
     }
     // SAFETY: the mapping just made; a hint that changes no contents and may be refused.
     let _ = unsafe { libc::madvise(pointer, len_bytes, libc::MADV_HUGEPAGE) };
-    let pointer = pointer.cast();
-    // SAFETY: the mapping just made, which has this many bytes and no other user.
-    if unsafe { populate(pointer, len_bytes) } {
-        return pointer;
+    let pointer: *mut u8 = pointer.cast();
+    for offset in (0..len_bytes).step_by(PART_BYTES) {
+        let part_bytes = PART_BYTES.min(len_bytes - offset);
+        // SAFETY: a part of the mapping just made, which nobody else uses; parts begin at pages.
+        if !unsafe { populate(pointer.add(offset), part_bytes) } {
+            // SAFETY: the mapping just made, given back once.
+            unsafe { free_host(pointer, len_bytes) };
+            return std::ptr::null_mut();
+        }
+        taken(part_bytes);
     }
-    // SAFETY: the mapping just made, given back once.
-    unsafe { free_host(pointer, len_bytes) };
-    std::ptr::null_mut()
+    pointer
 }
 
-/// Gives every page of a new mapping its memory. False if the system has none.
+/// Gives every page of a part of a new mapping its memory. False if the system has none.
 ///
 /// # Safety
 ///
-/// The mapping has this many bytes, can be written to, and is used by nobody else.
+/// The part has this many bytes, begins at a page, can be written to, and is used by nobody else.
 unsafe fn populate(pointer: *mut u8, len_bytes: usize) -> bool {
     #[cfg(target_os = "linux")]
     {
@@ -92,12 +104,21 @@ unsafe fn populate(pointer: *mut u8, len_bytes: usize) -> bool {
             return false;
         }
     }
+    // SAFETY: the caller's promise; a page that comes into being holds zeros.
+    unsafe { touch(pointer, len_bytes) };
+    true
+}
+
+/// Writes a zero to every page.
+///
+/// # Safety
+///
+/// The memory has this many bytes, holds zeros, can be written to, and is used by nobody else.
+unsafe fn touch(pointer: *mut u8, len_bytes: usize) {
     for offset in (0..len_bytes).step_by(PAGE_BYTES) {
-        // SAFETY: the caller's promise; the offset lies inside. A page that comes into being holds
-        // zeros, so that this changes nothing.
+        // SAFETY: the caller's promise; the offset lies inside.
         unsafe { pointer.add(offset).write_volatile(0) };
     }
-    true
 }
 
 fn layout(len_bytes: usize) -> Option<Layout> {
@@ -107,4 +128,54 @@ fn layout(len_bytes: usize) -> Option<Layout> {
         LINE_BYTES
     };
     Layout::from_size_align(len_bytes.max(1), align).ok()
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    /// How many pages of a piece of memory are there.
+    fn n_resident(pointer: *const u8, len_bytes: usize) -> (usize, usize) {
+        let first = pointer as usize / PAGE_BYTES * PAGE_BYTES;
+        let end = (pointer as usize + len_bytes).next_multiple_of(PAGE_BYTES);
+        let mut pages = vec![0_u8; (end - first) / PAGE_BYTES];
+        // SAFETY: whole pages of memory that is mapped, and a byte for each.
+        let asked =
+            unsafe { libc::mincore(first as *mut libc::c_void, end - first, pages.as_mut_ptr()) };
+        assert_eq!(asked, 0);
+        (
+            pages.iter().filter(|page| **page & 1 == 1).count(),
+            pages.len(),
+        )
+    }
+
+    #[test]
+    fn memory_is_there_when_it_is_handed_out() {
+        for len_bytes in [
+            1,
+            5000,
+            1 << 20,
+            MAPPED_BYTES,
+            MAPPED_BYTES + 12_345,
+            PART_BYTES + MAPPED_BYTES,
+        ] {
+            let mut parts = Vec::new();
+            let pointer = allocate_host(len_bytes, &mut |part| parts.push(part));
+            let (there, all) = n_resident(pointer, len_bytes);
+            assert_eq!(there, all, "of {len_bytes} bytes");
+            // SAFETY: memory of this many bytes, just allocated.
+            let is_zero = unsafe { std::slice::from_raw_parts(pointer, len_bytes) }
+                .iter()
+                .all(|b| *b == 0);
+            assert!(is_zero, "{len_bytes} bytes");
+            let told: usize = parts.iter().sum();
+            assert!(
+                told == len_bytes || len_bytes < MAPPED_BYTES && told == 0,
+                "{parts:?}"
+            );
+            assert!(parts.iter().all(|part| *part <= PART_BYTES), "{parts:?}");
+            // SAFETY: it came from there and goes back once.
+            unsafe { free_host(pointer, len_bytes) };
+        }
+    }
 }

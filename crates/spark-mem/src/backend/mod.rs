@@ -57,8 +57,14 @@ pub(crate) trait Backend: Debug + Send + Sync {
     /// Whether memory of this kind can be had.
     fn supports(&self, kind: BufferKind) -> Result<(), &'static str>;
 
-    /// Memory of at least one byte; host-visible kinds come zeroed.
-    fn allocate(&self, kind: BufferKind, len_bytes: usize) -> Result<RawMemory, DriverError>;
+    /// Memory of at least one byte; host-visible kinds come zeroed. `taken` is told of parts that are
+    /// there already while others are still being touched.
+    fn allocate(
+        &self,
+        kind: BufferKind,
+        len_bytes: usize,
+        taken: &mut dyn FnMut(usize),
+    ) -> Result<RawMemory, DriverError>;
 
     /// # Safety
     ///

@@ -29,6 +29,7 @@ use super::{Backend, Handle, OUT_OF_MEMORY};
 use crate::error::{DriverError, MemError};
 use crate::kind::BufferKind;
 use crate::lock::lock;
+use crate::process;
 
 /// Between allocations of the emulated card.
 const PAGE_BYTES: usize = 4096;
@@ -115,7 +116,7 @@ pub(crate) struct Software {
     next: AtomicU64,
     next_address: AtomicU64,
     /// The one it was made in.
-    process: u32,
+    process: u64,
 }
 
 impl std::fmt::Debug for Software {
@@ -163,7 +164,7 @@ fn failed(call: &'static str, code: i32, name: &str) -> DriverError {
 impl Software {
     pub(crate) fn new(info: DeviceInfo) -> Self {
         Self {
-            process: std::process::id(),
+            process: process::own(),
             info,
             tables: Mutex::default(),
             next: AtomicU64::new(1),
@@ -261,7 +262,12 @@ impl Backend for Software {
         }
     }
 
-    fn allocate(&self, kind: BufferKind, len_bytes: usize) -> Result<RawMemory, DriverError> {
+    fn allocate(
+        &self,
+        kind: BufferKind,
+        len_bytes: usize,
+        taken: &mut dyn FnMut(usize),
+    ) -> Result<RawMemory, DriverError> {
         let no_memory = |name: &str| failed("allocate", OUT_OF_MEMORY, name);
         if kind == BufferKind::Device {
             let mut tables = lock(&self.tables);
@@ -269,7 +275,7 @@ impl Backend for Software {
             if used > self.info.total_bytes {
                 return Err(no_memory("the emulated card is full"));
             }
-            let pointer = allocate_host(len_bytes);
+            let pointer = allocate_host(len_bytes, taken);
             if pointer.is_null() {
                 return Err(no_memory("the host has no memory for it"));
             }
@@ -289,7 +295,7 @@ impl Backend for Software {
                 kind,
             });
         }
-        let host = allocate_host(len_bytes);
+        let host = allocate_host(len_bytes, taken);
         if host.is_null() {
             return Err(no_memory("the host has no memory for it"));
         }
@@ -327,7 +333,7 @@ impl Backend for Software {
         len_bytes: usize,
         _stream: Handle,
     ) -> Result<RawMemory, DriverError> {
-        self.allocate(BufferKind::Device, len_bytes)
+        self.allocate(BufferKind::Device, len_bytes, &mut |_| {})
     }
 
     unsafe fn free_in_order(&self, memory: RawMemory, _stream: Handle) -> Result<(), DriverError> {
@@ -543,7 +549,7 @@ impl Drop for Software {
             .unwrap_or_else(PoisonError::into_inner);
         // A child of `fork` gives nothing back: all of it is its parent's.
         debug_assert!(
-            self.process != std::process::id() || tables.device_blocks.is_empty(),
+            self.process != process::own() || tables.device_blocks.is_empty(),
             "memory outlives its device"
         );
     }

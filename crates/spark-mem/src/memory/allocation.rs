@@ -210,7 +210,10 @@ impl Allocation {
 
     /// Memory that goes back to this pool instead of the backend.
     pub(crate) fn of_pool(device: Device, parts: Block, home: Weak<dyn Home>) -> Self {
+        // Uses are counted on: a new one that had the count of an old one would pass for it.
+        let last_uses = parts.used.iter().map(|earlier| earlier.last);
         let state = State {
+            n_uses: last_uses.max().unwrap_or(0),
             used: parts.used,
             ..State::default()
         };
@@ -353,7 +356,7 @@ impl Device {
                 why,
             });
         }
-        let reservation = self.budget().reserve(len_bytes as u64)?;
+        let mut reservation = self.budget().reserve(len_bytes as u64)?;
         if len_bytes == 0 {
             let memory = RawMemory::empty(kind);
             return Ok(Allocation::new(self.clone(), memory, reservation));
@@ -361,7 +364,8 @@ impl Device {
         if kind == BufferKind::Device {
             return self.allocate_on_own_queue(len_bytes, reservation);
         }
-        let memory = backend.allocate(kind, len_bytes);
+        let mut taken = |n_bytes: usize| reservation.settle_part(n_bytes as u64);
+        let memory = backend.allocate(kind, len_bytes, &mut taken);
         let memory = memory.map_err(|error| self.no_memory(kind, len_bytes, error))?;
         Ok(Allocation::new(self.clone(), memory, reservation))
     }
@@ -382,7 +386,7 @@ impl Device {
     fn allocate_on_own_queue(
         &self,
         len_bytes: usize,
-        reservation: Reservation,
+        mut reservation: Reservation,
     ) -> Result<Allocation, MemError> {
         let kind = BufferKind::Device;
         let backend = &self.inner().backend;
@@ -390,7 +394,8 @@ impl Device {
         let memory = if backend.allocates_in_order() {
             backend.allocate_in_order(len_bytes, own)
         } else {
-            backend.allocate(kind, len_bytes)
+            let mut taken = |n_bytes: usize| reservation.settle_part(n_bytes as u64);
+            backend.allocate(kind, len_bytes, &mut taken)
         };
         let memory = memory.map_err(|error| self.no_memory(kind, len_bytes, error))?;
         let allocation = Allocation::new(self.clone(), memory, reservation);
@@ -575,120 +580,4 @@ impl Drop for Allocation {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-
-    use super::*;
-    use crate::backend::Handle;
-    use crate::event::Event;
-
-    /// A queue that counts waits, and fails them.
-    #[derive(Debug, Default)]
-    struct Counting {
-        n_waits: AtomicUsize,
-        fails: bool,
-        is_idle: AtomicBool,
-    }
-
-    impl Queue for Counting {
-        fn raw(&self) -> Handle {
-            Handle::default()
-        }
-
-        fn finish(&self) -> Result<(), MemError> {
-            self.n_waits.fetch_add(1, Ordering::Relaxed);
-            if self.fails {
-                return Err(MemError::Forked);
-            }
-            Ok(())
-        }
-
-        fn is_idle(&self) -> bool {
-            self.is_idle.load(Ordering::Relaxed)
-        }
-
-        fn mark(&self) -> Result<Event, MemError> {
-            Err(MemError::Forked)
-        }
-
-        fn leave_recording(&self, _ended: u64) {}
-
-        fn wait_or_keep(&self, block: Block) -> Option<Block> {
-            self.n_waits.fetch_add(1, Ordering::Relaxed);
-            Some(block)
-        }
-    }
-
-    /// Memory of the program with work of this queue on it that nobody has waited for.
-    fn in_use_by(queue: &Arc<Counting>) -> Allocation {
-        let adopted = Adopted::new(vec![1_u8, 2, 3]);
-        let allocation = Allocation::of_program(Device::host(), BufferKind::Host, adopted, 3);
-        let queue: Arc<dyn Queue> = queue.clone();
-        allocation.state().note(&queue, true);
-        allocation
-    }
-
-    /// A graph may be launched, and dropped, by another thread until the very moment in which the
-    /// memory has one owner: what it queued is found then.
-    #[test]
-    fn memory_of_the_program_is_handed_out_after_the_work_on_it() {
-        let queue = Arc::new(Counting::default());
-        let adopted = in_use_by(&queue).into_adopted().unwrap();
-        assert_eq!(queue.n_waits.load(Ordering::Relaxed), 1);
-        assert_eq!(adopted.unwrap().into_vec::<u8>(), [1, 2, 3]);
-    }
-
-    /// A model's weights are read by a stream of every request.
-    #[test]
-    fn streams_that_are_idle_are_forgotten_when_many_have_come_together() {
-        let adopted = Adopted::new(vec![0_u8; 3]);
-        let allocation = Allocation::of_program(Device::host(), BufferKind::Host, adopted, 3);
-        let queues: Vec<Arc<Counting>> = (0..100).map(|_| Arc::default()).collect();
-        let mut most = 0;
-        for (idx, counting) in queues.iter().enumerate() {
-            let queue: Arc<dyn Queue> = counting.clone();
-            allocation.state().note(&queue, false);
-            counting.is_idle.store(idx % 10 > 0, Ordering::Relaxed);
-            allocation.forget_idle_queues();
-            most = most.max(allocation.state().used.len());
-        }
-        // One of ten is busy.
-        assert!((10..=20).contains(&most), "{most}");
-        let held = |queue: &&Arc<Counting>| Arc::strong_count(queue) > 1;
-        let busy = queues.iter().step_by(10).filter(held).count();
-        assert_eq!(busy, 10, "what is busy is kept");
-    }
-
-    #[test]
-    fn a_stream_that_got_work_since_it_was_idle_is_kept() {
-        let mut state = State::default();
-        let queue: Arc<dyn Queue> = Arc::<Counting>::default();
-        state.note(&queue, false);
-        let idle = state.used.clone();
-        state.note(&queue, false);
-        assert!(state.take_idle(&idle).is_empty());
-        // A write replaces what was noted before it, its own stream's too.
-        for writes in [true, false] {
-            let idle = state.used.clone();
-            state.note(&queue, true);
-            if !writes {
-                state.used.clear();
-                state.note(&queue, false);
-            }
-            assert!(state.take_idle(&idle).is_empty());
-        }
-        assert_eq!(state.take_idle(&state.used.clone()).len(), 1);
-    }
-
-    #[test]
-    fn memory_whose_work_cannot_be_waited_for_is_not_handed_out() {
-        let queue = Arc::new(Counting {
-            fails: true,
-            ..Counting::default()
-        });
-        let handed_out = in_use_by(&queue).into_adopted();
-        assert!(matches!(handed_out, Err(MemError::Forked)));
-        // Once for whom it was meant, once before it went.
-        assert_eq!(queue.n_waits.load(Ordering::Relaxed), 2);
-    }
-}
+mod tests;

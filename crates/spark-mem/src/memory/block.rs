@@ -114,6 +114,11 @@ pub(crate) fn is_over(device: &Device, queue: Handle) -> bool {
 /// where the driver can, else when they have been waited for. While one of its queues is captured
 /// nothing can be waited for: the capture keeps the memory until its end.
 pub(crate) fn release(device: &Device, mut block: Block) {
+    if device.is_forked() {
+        // A child of `fork` owns nothing of the driver's; its parent gives it back.
+        std::mem::forget(block);
+        return;
+    }
     let inner = device.inner();
     let in_order = block.memory.kind == BufferKind::Device && inner.backend.allocates_in_order();
     let own = in_order.then(|| inner.own_queue()).and_then(Result::ok);

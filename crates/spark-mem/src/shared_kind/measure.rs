@@ -142,7 +142,7 @@ impl Bench<'_> {
     fn prepare(&mut self, kinds: &[BufferKind]) -> Result<usize, MeasureError> {
         for kind in kinds {
             self.pieces
-                .push(self.backend.allocate(*kind, LARGEST_BYTES)?);
+                .push(self.backend.allocate(*kind, LARGEST_BYTES, &mut |_| {})?);
         }
         for piece in &self.pieces {
             // SAFETY: new host-visible memory of this many bytes that nobody else knows.

@@ -11,7 +11,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use spark_mem::{Advice, BufferKind, Device, DeviceKind, Hint, LaunchShape, MemError, Side};
+use spark_mem::{Advice, BufferKind, Device, DeviceKind, Hint, LaunchShape, MemError, Pool, Side};
 use spark_testing::driver::{Build, Flavor, Persona, Posed, StandInDriver};
 
 use crate::kernels::SCALE;
@@ -235,6 +235,8 @@ fn child_forks() {
     let stream = device.new_stream().unwrap();
     let mut buffer = device.shared::<f32>(10).unwrap();
     buffer.write(&stream).unwrap().fill(1.0);
+    let pool = Pool::new(&device, BufferKind::Pinned).unwrap();
+    drop(pool.take::<u8>(5000).unwrap());
     let before = posed.n_calls();
     // SAFETY: the child calls nothing that another thread may have locked: it looks at its
     // process number, drops values without asking the driver, and ends.
@@ -246,10 +248,11 @@ fn child_forks() {
             buffer.read(&stream).map(drop),
             device.shared::<f32>(1).map(drop),
         ];
+        pool.trim(0);
         let is_refused = refused
             .iter()
             .all(|result| matches!(result, Err(MemError::Forked)));
-        drop((refused, buffer, stream, device));
+        drop((refused, buffer, pool, stream, device));
         let is_quiet = posed.n_calls() == before;
         // SAFETY: ends the child without running what the parent registered.
         unsafe { libc::_exit(i32::from(!(is_refused && is_quiet))) };
@@ -262,6 +265,45 @@ fn child_forks() {
         "the child was refused everything and called nothing"
     );
     assert_eq!(*buffer.read(&stream).unwrap(), [1.0; 10]);
+    drop((buffer, pool, stream, device));
+    posed.assert_clean();
+}
+
+#[test]
+fn a_child_that_leaves_a_capture_is_refused_its_graph() {
+    check_child("child_forks_while_it_captures", &[]);
+}
+
+#[test]
+fn child_forks_while_it_captures() {
+    if !is_child() {
+        return;
+    }
+    let posed = driver().pose(Persona::Card);
+    let device = Device::cuda(0, options()).unwrap();
+    let stream = device.new_stream().unwrap();
+    let mut buffer = device.buffer::<u8>(BufferKind::Device, 100).unwrap();
+    stream.synchronize().unwrap();
+    let (mut forked, mut before) = (1, 0);
+    let captured = stream.capture(|stream| {
+        stream.fill_bytes(buffer.view_mut(), 7)?;
+        before = posed.n_calls();
+        // SAFETY: as above.
+        forked = unsafe { libc::fork() };
+        Ok(())
+    });
+    if forked == 0 {
+        let is_refused = matches!(captured, Err(MemError::Forked));
+        drop((captured, buffer, stream, device));
+        let is_quiet = posed.n_calls() == before;
+        // SAFETY: as above.
+        unsafe { libc::_exit(i32::from(!(is_refused && is_quiet))) };
+    }
+    let mut status = 0;
+    // SAFETY: as above.
+    unsafe { libc::waitpid(forked, &raw mut status, 0) };
+    assert_eq!(status, 0, "the child had no graph and called nothing");
+    captured.unwrap().launch(&stream).unwrap();
     drop((buffer, stream, device));
     posed.assert_clean();
 }

@@ -41,6 +41,7 @@ use super::place::{Advice, Hint, Place, RawMemory, Side};
 use super::{Backend, Handle, OUT_OF_MEMORY};
 use crate::error::{DriverError, MemError};
 use crate::kind::BufferKind;
+use crate::process;
 use call::{call, check, pointer};
 use functions::Functions;
 use images::Images;
@@ -65,7 +66,7 @@ pub(crate) struct Cuda {
     images: Images,
     functions: Functions,
     /// The process that opened it; a child of `fork` must not call the driver.
-    process: u32,
+    process: u64,
 }
 
 impl Cuda {
@@ -125,7 +126,7 @@ impl Cuda {
             context,
             images,
             functions: Functions::default(),
-            process: std::process::id(),
+            process: process::own(),
         })
     }
 
@@ -205,13 +206,18 @@ impl Backend for Cuda {
         }
     }
 
-    fn allocate(&self, kind: BufferKind, len_bytes: usize) -> Result<RawMemory, DriverError> {
+    fn allocate(
+        &self,
+        kind: BufferKind,
+        len_bytes: usize,
+        taken: &mut dyn FnMut(usize),
+    ) -> Result<RawMemory, DriverError> {
         self.enter()?;
         let mut host: *mut u8 = std::ptr::null_mut();
         let mut device: sys::CUdeviceptr = 0;
         match kind {
             BufferKind::Host | BufferKind::System => {
-                host = allocate_host(len_bytes);
+                host = allocate_host(len_bytes, taken);
                 if host.is_null() {
                     return Err(DriverError {
                         call: "malloc",
@@ -606,7 +612,7 @@ fn ready(result: Result<(), DriverError>) -> Result<bool, DriverError> {
 
 impl Drop for Cuda {
     fn drop(&mut self) {
-        if self.process != std::process::id() {
+        if self.process != process::own() {
             return;
         }
         // Errors have no receiver any more; releasing the context takes the rest with it.
