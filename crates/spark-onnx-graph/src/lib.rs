@@ -32,6 +32,8 @@ pub mod tensor;
 #[cfg(any(test, feature = "samples"))]
 pub mod samples;
 
+mod building;
+mod computed_weights;
 mod dtype;
 mod element;
 mod elements;
@@ -44,6 +46,7 @@ mod tail;
 mod tensor_view;
 mod tensor_view_mut;
 
+pub use computed_weights::spell_out_computed_weights;
 pub use element::Element;
 pub use elements::Elements;
 pub use error::{ModelError, ViewOutside};

@@ -2,8 +2,8 @@
 //!
 //! Where a slope jumps, the value there is the reference's (`reference/gradient/elementwise.rs`).
 
-use super::builder::{Builder, Built};
 use super::operator::{At, Backward};
+use crate::building::{Builder, Built};
 use crate::graph::infer::op_error;
 use crate::graph::{Binary, Cast, CastLike, Clip, ReduceKind, Unary, ValueId, Variadic, Where};
 

@@ -14,7 +14,6 @@
 //!
 //! Deliberately absent: losses and optimisers, second derivatives, recomputation to save memory.
 
-mod builder;
 mod elementwise;
 mod movement;
 mod network;

@@ -3,9 +3,9 @@
 //! Where what moves is known when the graph is bound and no operator moves it back, positions are worked out once, as the
 //! reference does (`reference/gradient/movement.rs`), and the gradient is one ScatterElements.
 
-use super::builder::{Builder, Built};
 use super::operator::{At, Backward};
 use super::windows::scattered;
+use crate::building::{Builder, Built};
 use crate::graph::infer::op_error;
 use crate::graph::{
     Concat, DepthToSpace, Expand, Flatten, Gather, GatherElements, GatherNd, Op, OpError, Pad,

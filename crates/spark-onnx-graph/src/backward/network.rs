@@ -1,12 +1,10 @@
 //! A whole network: its own nodes, and behind them those of its gradients.
 
-use std::sync::Arc;
-
-use super::builder::{Builder, Built};
 use super::operator::{At, Backward};
 use crate::ModelError;
+use crate::building::{Builder, Built};
 use crate::graph::op::each_operator;
-use crate::graph::{Dim, Graph, Node, OpError, StaticGraph, TensorType, Value, ValueId};
+use crate::graph::{Graph, Node, OpError, StaticGraph, ValueId};
 use crate::reference::gradient::{GradientError, GradientOptions, Path, wanted_values};
 
 /// A network and its gradients in one graph.
@@ -76,7 +74,7 @@ pub fn with_gradients(
     let detached = wanted_values(network, detached)?;
     let path = Path::new(network, &wanted, &outputs, &detached, options)?;
 
-    let mut graph = copy_of(network);
+    let mut graph = network.opened();
     for &id in &wanted {
         if graph.values[id.0].constant.take().is_some() {
             graph.inputs.push(id);
@@ -138,29 +136,6 @@ fn output_values(network: &StaticGraph, names: &[&str]) -> Result<Vec<ValueId>, 
     Ok(found)
 }
 
-/// The bound network, open to editing.
-fn copy_of(network: &StaticGraph) -> Graph {
-    let known = |ty: &TensorType| ty.shape.iter().map(|&extent| Dim::Known(extent)).collect();
-    let values = network.values().iter().map(|value| Value {
-        name: value.name.clone(),
-        dtype: Some(value.ty.dtype),
-        shape: Some(known(&value.ty)),
-        constant: value.constant.clone(),
-    });
-    Graph {
-        values: values.collect(),
-        nodes: network.nodes().to_vec(),
-        inputs: network.inputs().to_vec(),
-        outputs: network.outputs().to_vec(),
-        bodies: network
-            .bodies
-            .iter()
-            .map(|body| Arc::new(copy_of(body)))
-            .collect(),
-        ..Graph::default()
-    }
-}
-
 /// The way back, node by node.
 struct Backwards {
     builder: Builder,
@@ -174,7 +149,7 @@ struct Backwards {
 impl Backwards {
     /// From the gradients of a node's results to those of `by`, of its operands.
     fn node(&mut self, node: &Node, by: &[(usize, ValueId)]) -> Result<(), GradientError> {
-        self.builder.name_after(&node.name);
+        self.builder.name_after(format!("{}.grad", node.name));
         let refused = |error| of_node(node, error);
         let mut gradients = Vec::with_capacity(node.outputs.len());
         for id in &node.outputs {
@@ -208,7 +183,7 @@ impl Backwards {
     /// The gradient of a wanted value as an output, or zeros.
     fn result(&mut self, network: &StaticGraph, id: ValueId) -> Result<String, GradientError> {
         let value = network.value(id);
-        self.builder.name_after(&value.name);
+        self.builder.name_after(format!("{}.grad", value.name));
         let refused = |OpError { reason }| ModelError::Graph { reason };
         let sum = self.sum(id).map_err(refused)?;
         let sum = match sum {

@@ -1,7 +1,7 @@
 //! Normalisations and softmax, by the formulas of the reference (`reference/gradient/normalise.rs`).
 
-use super::builder::{Builder, Built};
 use super::operator::{At, Backward};
+use crate::building::{Builder, Built, sum_to_channels};
 use crate::graph::infer::op_error;
 use crate::graph::{
     BatchNormalization, Binary, GroupNormalization, InstanceNormalization, LayerNormalization,
@@ -57,14 +57,6 @@ fn per_channel(shape: &[usize]) -> Vec<usize> {
     let mut of_channels = vec![1; shape.len()];
     of_channels[1] = shape[1];
     of_channels
-}
-
-/// The sum of all but channels, as a list.
-fn sum_to_channels(b: &mut Builder, x: ValueId) -> Built {
-    let shape = b.shape(x);
-    let axes: Vec<usize> = (0..shape.len()).filter(|&axis| axis != 1).collect();
-    let sums = b.reduce(ReduceKind::Sum, x, &axes)?;
-    b.reshape(sums, &[shape[1]])
 }
 
 impl Backward for LayerNormalization {

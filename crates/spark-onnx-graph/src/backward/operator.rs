@@ -1,6 +1,6 @@
 //! What is known of an operator's gradient as operators: whether it is written, and how.
 
-use super::builder::{Builder, Built};
+use crate::building::{Builder, Built};
 use crate::graph::infer::op_error;
 use crate::graph::{Node, OpError, ValueId};
 
@@ -61,7 +61,7 @@ macro_rules! not_written {
                 &self,
                 _: &mut $crate::backward::operator::At<'_>,
                 _: usize,
-            ) -> $crate::backward::builder::Built {
+            ) -> $crate::building::Built {
                 Err($crate::graph::infer::op_error!(
                     "its gradient is not written in operators yet"
                 ))

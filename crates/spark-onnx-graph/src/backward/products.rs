@@ -5,8 +5,8 @@
 //! y = alpha a b + beta c    the same times alpha, with the transposes undone;  dc = beta * sum of dy
 //! ```
 
-use super::builder::{Builder, Built};
 use super::operator::{At, Backward, not_written};
+use crate::building::{Builder, Built};
 use crate::graph::{Det, Einsum, Gemm, MatMul, ValueId};
 
 impl Backward for MatMul {

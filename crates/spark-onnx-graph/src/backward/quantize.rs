@@ -1,7 +1,7 @@
 //! Linear quantisation, and roundings whose gradients go straight through.
 
-use super::builder::{Builder, Built};
 use super::operator::{At, Backward};
+use crate::building::{Builder, Built};
 use crate::graph::infer::op_error;
 use crate::graph::{
     Binary, DequantizeLinear, Gather, OpError, QuantizeLinear, RoundFloat, Unary, ValueId,

@@ -1,7 +1,7 @@
 //! Reductions over axes, and running sums along one.
 
-use super::builder::Built;
 use super::operator::{At, Backward, not_written};
+use crate::building::Built;
 use crate::graph::infer::op_error;
 use crate::graph::{
     Binary, CumProd, CumSum, OpError, Reduce, ReduceKind, TopK, Unary, ValueId, resolve_axes,

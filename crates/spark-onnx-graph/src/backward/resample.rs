@@ -1,7 +1,7 @@
 //! Resizing: linear along each axis, so that its gradient is a product with the weights turned.
 
-use super::builder::Built;
 use super::operator::{At, Backward, not_written};
+use crate::building::Built;
 use crate::graph::{AffineGrid, GridSample, MatMul, Resize, RoiAlign, resolve_resize};
 use crate::reference::gradient::taps_of;
 use crate::reference::resize_changes;

@@ -4,8 +4,8 @@
 
 use std::f64::consts::{FRAC_1_SQRT_2, PI};
 
-use super::builder::{Builder, Built};
 use super::operator::{At, Backward};
+use crate::building::{Builder, Built};
 use crate::graph::infer::op_error;
 use crate::graph::{Binary, Unary, ValueId};
 

@@ -2,19 +2,17 @@
 //!
 //! ```text
 //! y = conv(x, w)     dx = transposed conv(dy, w), as long as x
-//!                    dw = conv(x, dy) with batch and channels exchanged: its steps are the dilations, its dilations the steps
+//!                    dw = for each tap: dy times what the tap lies on, a product of matrices
 //! average            as a convolution with equal weights, of each channel alone
 //! maximum            the elements of each window gathered; the gradient goes to the position of the first largest
 //! ```
-//!
-//! With groups, channels of `x` are laid out so that every group's convolution has its own samples: `[c / g, g * n, ...]`.
 
-use super::builder::{Builder, Built};
 use super::operator::{At, Backward};
+use crate::building::{Builder, Built, of_groups, padded, reaching, sum_to_channels, under_tap};
 use crate::graph::infer::op_error;
 use crate::graph::{
-    ArgReduce, Conv, ConvTranspose, Gather, GlobalPool, OpError, Pad, PadMode, Padding, Pool,
-    PoolKind, ReduceKind, ScatterElements, ScatterReduction, ValueId, WindowAxis,
+    ArgReduce, Concat, Conv, ConvTranspose, Gather, GlobalPool, MatMul, OpError, Pad, PadMode,
+    Padding, Pool, PoolKind, ScatterElements, ScatterReduction, ValueId, WindowAxis,
     conv_transpose_windows, conv_windows, pool_windows,
 };
 use crate::reference::pool_members;
@@ -26,15 +24,8 @@ impl Backward for Conv {
         let windows = conv_windows(self, &x_shape[2..], &w_shape[2..])?;
         match operand {
             0 => spread(at.builder, dy, w, &windows, self.groups),
-            1 => {
-                let b = &mut *at.builder;
-                let g = self.groups;
-                let x = samples_of_groups(b, x, g)?;
-                let dy = exchanged(b, dy)?;
-                let dw = of_weights(b, x, dy, &windows, g)?;
-                exchanged(b, dw)
-            }
-            _ => sum_to_bias(at.builder, dy),
+            1 => of_weights(at.builder, x, dy, &windows, self.groups),
+            _ => sum_to_channels(at.builder, dy),
         }
     }
 }
@@ -59,13 +50,8 @@ impl Backward for ConvTranspose {
                 let dy = reaching(b, dy, &windows)?;
                 b.op(conv_of(&windows, g), &[dy, w])
             }
-            1 => {
-                let dy = samples_of_groups(b, dy, g)?;
-                let x = exchanged(b, x)?;
-                let dw = of_weights(b, dy, x, &windows, g)?;
-                exchanged(b, dw)
-            }
-            _ => sum_to_bias(b, dy),
+            1 => of_weights(b, dy, x, &windows, g),
+            _ => sum_to_channels(b, dy),
         }
     }
 }
@@ -78,31 +64,6 @@ fn conv_of(windows: &[WindowAxis], groups: usize) -> Conv {
         padding: Padding::Valid,
         groups,
     }
-}
-
-/// `x` padded or cut along its spatial axes, so that windows begin at its first element and the last one ends at its
-/// last.
-fn reaching(b: &mut Builder, x: ValueId, windows: &[WindowAxis]) -> Built {
-    let pads = windows.iter().map(|w| {
-        let reach = (w.output - 1) * w.stride + w.extent();
-        let begin = w.pad_begin as i64;
-        (begin, reach as i64 - begin - w.input as i64)
-    });
-    padded(b, x, &pads.collect::<Vec<_>>())
-}
-
-/// `x` with zeros added along its spatial axes, or elements cut off where numbers are negative.
-fn padded(b: &mut Builder, x: ValueId, pads: &[(i64, i64)]) -> Built {
-    if pads.iter().all(|&pad| pad == (0, 0)) {
-        return Ok(x);
-    }
-    let begins = [0, 0].into_iter().chain(pads.iter().map(|pad| pad.0));
-    let ends = [0, 0].into_iter().chain(pads.iter().map(|pad| pad.1));
-    let widths = b.list(begins.chain(ends).collect())?;
-    let op = Pad {
-        mode: PadMode::Constant,
-    };
-    b.op(op, &[x, widths])
 }
 
 /// The gradient by the operand of a convolution: every element of `dy` spread over its window.
@@ -131,33 +92,8 @@ fn spread(
     padded(b, spread, &cut.collect::<Vec<_>>())
 }
 
-/// `[n, c, ...]` as `[c, n, ...]`.
-fn exchanged(b: &mut Builder, x: ValueId) -> Built {
-    let rank = b.ty(x).shape.len();
-    let mut perm: Vec<usize> = (0..rank).collect();
-    perm.swap(0, 1);
-    b.transpose(x, perm)
-}
-
-/// `[n, g * c, ...]` as `[c, g * n, ...]`.
-fn samples_of_groups(b: &mut Builder, x: ValueId, groups: usize) -> Built {
-    if groups == 1 {
-        return exchanged(b, x);
-    }
-    let shape = b.shape(x);
-    let (n, c) = (shape[0], shape[1] / groups);
-    let mut apart = vec![n, groups, c];
-    apart.extend(&shape[2..]);
-    let x = b.reshape(x, &apart)?;
-    let mut perm = vec![2, 1, 0];
-    perm.extend(3..apart.len());
-    let x = b.transpose(x, perm)?;
-    let mut together = vec![c, groups * n];
-    together.extend(&shape[2..]);
-    b.reshape(x, &together)
-}
-
-/// `[c, m, k...]` of `x` `[c, g * n, ...]` and `dy` `[m, n, ...]`.
+/// The gradient by a weight `[m, c / groups, k...]`, of `x` `[n, c, ...]` and `dy` `[n, m, ...]`: for each tap what it lies on,
+/// times `dy`, summed over samples and positions.
 fn of_weights(
     b: &mut Builder,
     x: ValueId,
@@ -166,20 +102,39 @@ fn of_weights(
     groups: usize,
 ) -> Built {
     let x = reaching(b, x, windows)?;
-    let conv = Conv {
-        strides: windows.iter().map(|w| w.dilation).collect(),
-        dilations: windows.iter().map(|w| w.stride).collect(),
-        padding: Padding::Valid,
-        groups,
+    let (c, m) = (b.ty(x).shape[1], b.ty(dy).shape[1]);
+    let (c, m) = (c / groups, m / groups);
+    let kernel: Vec<usize> = windows.iter().map(|w| w.kernel).collect();
+    let n_taps: usize = kernel.iter().product();
+    // A product of one channel with one is a sum.
+    let is_depthwise = c == 1 && m == 1;
+    let rows = match is_depthwise {
+        true => dy,
+        false => of_groups(b, dy, groups)?,
     };
-    b.op(conv, &[x, dy])
-}
-
-fn sum_to_bias(b: &mut Builder, dy: ValueId) -> Built {
-    let shape = b.shape(dy);
-    let axes: Vec<usize> = (0..shape.len()).filter(|&axis| axis != 1).collect();
-    let sums = b.reduce(ReduceKind::Sum, dy, &axes)?;
-    b.reshape(sums, &[shape[1]])
+    let mut taps = Vec::with_capacity(n_taps);
+    for tap in 0..n_taps {
+        let x = under_tap(b, x, windows, tap)?;
+        let of_tap = match is_depthwise {
+            true => {
+                let products = b.mul(rows, x)?;
+                sum_to_channels(b, products)?
+            }
+            false => {
+                let columns = of_groups(b, x, groups)?;
+                let columns = b.transpose(columns, vec![0, 2, 1])?;
+                b.op(MatMul, &[rows, columns])?
+            }
+        };
+        taps.push(b.reshape(of_tap, &[groups * m, c, 1])?);
+    }
+    let taps = match &taps[..] {
+        [one] => *one,
+        taps => b.op(Concat { axis: 2 }, taps)?,
+    };
+    let mut shape = vec![groups * m, c];
+    shape.extend(kernel);
+    b.reshape(taps, &shape)
 }
 
 impl Backward for Pool {

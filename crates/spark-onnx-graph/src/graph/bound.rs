@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use super::types::TensorType;
-use super::{BodyId, Node, ValueId};
+use super::{BodyId, Dim, Graph, Node, Value, ValueId};
 use crate::tensor::Tensor;
 
 /// A value of a [`StaticGraph`].
@@ -120,5 +120,29 @@ impl StaticGraph {
     /// What the caller gets; may be constants or inputs.
     pub fn outputs(&self) -> &[ValueId] {
         &self.outputs
+    }
+
+    /// The graph, open to editing: every value with its type, shapes fixed, constants folded. Inputs that were bound to
+    /// values are inputs.
+    pub(crate) fn opened(&self) -> Graph {
+        let known = |ty: &TensorType| ty.shape.iter().map(|&extent| Dim::Known(extent)).collect();
+        let values = self.values.iter().map(|value| Value {
+            name: value.name.clone(),
+            dtype: Some(value.ty.dtype),
+            shape: Some(known(&value.ty)),
+            constant: value.constant.clone(),
+        });
+        Graph {
+            values: values.collect(),
+            nodes: self.nodes.to_vec(),
+            inputs: self.inputs.to_vec(),
+            outputs: self.outputs.to_vec(),
+            bodies: self
+                .bodies
+                .iter()
+                .map(|body| Arc::new(body.opened()))
+                .collect(),
+            ..Graph::default()
+        }
     }
 }

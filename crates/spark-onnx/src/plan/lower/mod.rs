@@ -40,7 +40,7 @@ use super::*;
 use crate::ModelError;
 use crate::graph::{Node, OpError, StaticGraph, ValueId};
 use crate::tensor::Tensor;
-use spark_onnx_graph::{each_operator, simplify};
+use spark_onnx_graph::{each_operator, simplify, spell_out_computed_weights};
 
 /// Lowers a graph whose shapes are fixed.
 ///
@@ -51,7 +51,7 @@ use spark_onnx_graph::{each_operator, simplify};
 /// of constants made on the way takes more than the graph's budget or the system has; what running
 /// the plan takes is for its executor to ask ([`Plan::take_for_a_run`]). [`ModelError::BeyondF32`] for constants that would become infinities.
 pub(crate) fn lower(graph: &StaticGraph) -> Result<Plan, ModelError> {
-    let graph = simplify(graph.clone());
+    let graph = spell_out_computed_weights(simplify(graph.clone()))?;
     let mut lowering = Lowering::new(&graph);
     lowering.inputs()?;
     constants_fit_f32(&graph)?;

@@ -1,4 +1,4 @@
-//! A graph under construction that knows the type of every value, and the arithmetic that gradients are written in.
+//! A graph under construction that knows the type of every value.
 //!
 //! Deliberately absent: simplification, which is [`bind`](crate::graph::bind)'s and
 //! [`simplify`](crate::simplify)'s, of the finished graph.
@@ -15,9 +15,9 @@ use crate::graph::{
 use crate::tensor::{DType, Tensor};
 
 /// A value of the graph, or why there is none.
-pub(super) type Built = Result<ValueId, OpError>;
+pub(crate) type Built = Result<ValueId, OpError>;
 
-pub(super) struct Builder {
+pub(crate) struct Builder {
     graph: Graph,
     types: Vec<TensorType>,
     names: HashSet<String>,
@@ -30,7 +30,7 @@ pub(super) struct Builder {
 
 impl Builder {
     /// On top of a graph whose values have these types.
-    pub(super) fn new(graph: Graph, types: Vec<TensorType>) -> Self {
+    pub(crate) fn new(graph: Graph, types: Vec<TensorType>) -> Self {
         let values = graph.values.iter().map(|value| value.name.clone());
         let nodes = graph.nodes.iter().map(|node| node.name.clone());
         Self {
@@ -44,21 +44,26 @@ impl Builder {
         }
     }
 
-    /// What follows is named after `node`.
-    pub(super) fn name_after(&mut self, node: &str) {
-        self.prefix = format!("{node}.grad");
+    /// What follows has names that begin so.
+    pub(crate) fn name_after(&mut self, prefix: String) {
+        self.prefix = prefix;
     }
 
-    pub(super) fn into_graph(self) -> Graph {
+    pub(crate) fn into_graph(self) -> Graph {
         self.graph
     }
 
-    pub(super) fn graph_mut(&mut self) -> &mut Graph {
+    /// With the type of every value.
+    pub(crate) fn into_parts(self) -> (Graph, Vec<TensorType>) {
+        (self.graph, self.types)
+    }
+
+    pub(crate) fn graph_mut(&mut self) -> &mut Graph {
         &mut self.graph
     }
 
     /// A name that begins with `wish` and is nobody's, taken.
-    pub(super) fn take_name(&mut self, wish: &str) -> String {
+    pub(crate) fn take_name(&mut self, wish: &str) -> String {
         let mut name = wish.to_owned();
         while !self.names.insert(name.clone()) {
             let count = self.counts.entry(wish.to_owned()).or_insert(0);
@@ -68,24 +73,24 @@ impl Builder {
         name
     }
 
-    pub(super) fn ty(&self, id: ValueId) -> &TensorType {
+    pub(crate) fn ty(&self, id: ValueId) -> &TensorType {
         &self.types[id.0]
     }
 
-    pub(super) fn shape(&self, id: ValueId) -> Vec<usize> {
+    pub(crate) fn shape(&self, id: ValueId) -> Vec<usize> {
         self.types[id.0].shape.clone()
     }
 
-    pub(super) fn dtype(&self, id: ValueId) -> DType {
+    pub(crate) fn dtype(&self, id: ValueId) -> DType {
         self.types[id.0].dtype
     }
 
     /// The elements, if the value is a constant.
-    pub(super) fn constant_of(&self, id: ValueId) -> Option<Arc<Tensor>> {
+    pub(crate) fn constant_of(&self, id: ValueId) -> Option<Arc<Tensor>> {
         self.graph.value(id).constant.clone()
     }
 
-    pub(super) fn operand(&self, id: ValueId) -> Operand<'_> {
+    pub(crate) fn operand(&self, id: ValueId) -> Operand<'_> {
         let ty = &self.types[id.0];
         Operand {
             dtype: ty.dtype,
@@ -94,7 +99,7 @@ impl Builder {
         }
     }
 
-    pub(super) fn input(&mut self, wish: &str, ty: TensorType) -> ValueId {
+    pub(crate) fn input(&mut self, wish: &str, ty: TensorType) -> ValueId {
         let name = self.take_name(wish);
         let id = self.value(name, ty, None);
         self.graph.inputs.push(id);
@@ -102,13 +107,31 @@ impl Builder {
     }
 
     /// A value under a name of its own as an output of the graph; gives the name.
-    pub(super) fn output(&mut self, wish: &str, id: ValueId) -> Result<String, OpError> {
+    pub(crate) fn output(&mut self, wish: &str, id: ValueId) -> Result<String, OpError> {
         let name = self.take_name(wish);
         let named = self.unary(Unary::Identity, id)?;
         let made = std::mem::replace(&mut self.graph.values[named.0].name, name.clone());
         self.names.remove(&made);
         self.graph.outputs.push(named);
         Ok(name)
+    }
+
+    /// Makes a value of the graph, which nothing makes yet, of another.
+    pub(crate) fn make(&mut self, value: ValueId, of: ValueId) -> Result<(), OpError> {
+        let name = self.graph.value(of).name.clone();
+        let made = self.graph.nodes.iter_mut().rev();
+        let mut made = made.filter(|node| node.name == name);
+        match made.next() {
+            // What was made last is made under the other's name instead.
+            Some(node) if node.outputs == [Some(of)] => node.outputs[0] = Some(value),
+            _ => self.graph.nodes.push(Node {
+                name,
+                op: Op::Unary(Unary::Identity),
+                inputs: vec![Some(of)],
+                outputs: vec![Some(value)],
+            }),
+        }
+        Ok(())
     }
 
     fn value(&mut self, name: String, ty: TensorType, constant: Option<Arc<Tensor>>) -> ValueId {
@@ -123,7 +146,7 @@ impl Builder {
         id
     }
 
-    pub(super) fn constant(&mut self, tensor: Tensor) -> ValueId {
+    pub(crate) fn constant(&mut self, tensor: Tensor) -> ValueId {
         let prefix = self.prefix.clone();
         let name = self.take_name(&prefix);
         let ty = TensorType {
@@ -134,19 +157,19 @@ impl Builder {
     }
 
     /// Floats of a type, as a constant.
-    pub(super) fn floats(&mut self, dtype: DType, shape: &[usize], values: Vec<f64>) -> Built {
+    pub(crate) fn floats(&mut self, dtype: DType, shape: &[usize], values: Vec<f64>) -> Built {
         let tensor = Tensor::from_f64(dtype, shape, values);
         Ok(self.constant(tensor.map_err(|error| op_error!("{error}"))?))
     }
 
     /// Whole numbers of a shape, as a constant.
-    pub(super) fn whole(&mut self, shape: &[usize], values: Vec<i64>) -> Built {
+    pub(crate) fn whole(&mut self, shape: &[usize], values: Vec<i64>) -> Built {
         let tensor = Tensor::from_i64(shape, values);
         Ok(self.constant(tensor.map_err(|error| op_error!("{error}"))?))
     }
 
     /// A list of whole numbers, one constant for all that have the same.
-    pub(super) fn list(&mut self, values: Vec<i64>) -> Built {
+    pub(crate) fn list(&mut self, values: Vec<i64>) -> Built {
         if let Some(&id) = self.lists.get(&values) {
             return Ok(id);
         }
@@ -156,7 +179,7 @@ impl Builder {
     }
 
     /// One number, in the type of `like`.
-    pub(super) fn number(&mut self, value: f64, like: ValueId) -> Built {
+    pub(crate) fn number(&mut self, value: f64, like: ValueId) -> Built {
         let dtype = self.dtype(like);
         let key = (value.to_bits(), dtype);
         if let Some(&id) = self.numbers.get(&key) {
@@ -168,20 +191,20 @@ impl Builder {
     }
 
     /// As many zeros as `shape` has elements.
-    pub(super) fn zeros(&mut self, dtype: DType, shape: &[usize]) -> Built {
+    pub(crate) fn zeros(&mut self, dtype: DType, shape: &[usize]) -> Built {
         let value = Tensor::zeros(dtype, [1]).map_err(|error| op_error!("{error}"))?;
         let extents = self.list(shape.iter().map(|&extent| extent as i64).collect())?;
         self.op(ConstantOfShape { value }, &[extents])
     }
 
     /// The one result of an operator.
-    pub(super) fn op(&mut self, op: impl Into<Op>, operands: &[ValueId]) -> Built {
+    pub(crate) fn op(&mut self, op: impl Into<Op>, operands: &[ValueId]) -> Built {
         let operands: Vec<_> = operands.iter().map(|&id| Some(id)).collect();
         Ok(self.ops(op, &operands, 1)?[0])
     }
 
     /// All results of an operator.
-    pub(super) fn ops(
+    pub(crate) fn ops(
         &mut self,
         op: impl Into<Op>,
         operands: &[Option<ValueId>],
@@ -211,43 +234,43 @@ impl Builder {
         Ok(results)
     }
 
-    pub(super) fn unary(&mut self, f: Unary, x: ValueId) -> Built {
+    pub(crate) fn unary(&mut self, f: Unary, x: ValueId) -> Built {
         self.op(f, &[x])
     }
 
-    pub(super) fn binary(&mut self, f: Binary, a: ValueId, b: ValueId) -> Built {
+    pub(crate) fn binary(&mut self, f: Binary, a: ValueId, b: ValueId) -> Built {
         self.op(f, &[a, b])
     }
 
-    pub(super) fn add(&mut self, a: ValueId, b: ValueId) -> Built {
+    pub(crate) fn add(&mut self, a: ValueId, b: ValueId) -> Built {
         self.binary(Binary::Add, a, b)
     }
 
-    pub(super) fn sub(&mut self, a: ValueId, b: ValueId) -> Built {
+    pub(crate) fn sub(&mut self, a: ValueId, b: ValueId) -> Built {
         self.binary(Binary::Sub, a, b)
     }
 
-    pub(super) fn mul(&mut self, a: ValueId, b: ValueId) -> Built {
+    pub(crate) fn mul(&mut self, a: ValueId, b: ValueId) -> Built {
         self.binary(Binary::Mul, a, b)
     }
 
-    pub(super) fn div(&mut self, a: ValueId, b: ValueId) -> Built {
+    pub(crate) fn div(&mut self, a: ValueId, b: ValueId) -> Built {
         self.binary(Binary::Div, a, b)
     }
 
-    pub(super) fn sum(&mut self, terms: &[ValueId]) -> Built {
+    pub(crate) fn sum(&mut self, terms: &[ValueId]) -> Built {
         match terms {
             [one] => Ok(*one),
             terms => self.op(Variadic::Sum, terms),
         }
     }
 
-    pub(super) fn add_number(&mut self, x: ValueId, value: f64) -> Built {
+    pub(crate) fn add_number(&mut self, x: ValueId, value: f64) -> Built {
         let value = self.number(value, x)?;
         self.add(x, value)
     }
 
-    pub(super) fn times(&mut self, x: ValueId, factor: f64) -> Built {
+    pub(crate) fn times(&mut self, x: ValueId, factor: f64) -> Built {
         if factor == 1.0 {
             return Ok(x);
         }
@@ -256,22 +279,22 @@ impl Builder {
     }
 
     /// `value - x`.
-    pub(super) fn number_less(&mut self, value: f64, x: ValueId) -> Built {
+    pub(crate) fn number_less(&mut self, value: f64, x: ValueId) -> Built {
         let value = self.number(value, x)?;
         self.sub(value, x)
     }
 
-    pub(super) fn square(&mut self, x: ValueId) -> Built {
+    pub(crate) fn square(&mut self, x: ValueId) -> Built {
         self.mul(x, x)
     }
 
     /// Compares with a number.
-    pub(super) fn compare(&mut self, f: Binary, x: ValueId, value: f64) -> Built {
+    pub(crate) fn compare(&mut self, f: Binary, x: ValueId, value: f64) -> Built {
         let value = self.number(value, x)?;
         self.binary(f, x, value)
     }
 
-    pub(super) fn select(
+    pub(crate) fn select(
         &mut self,
         condition: ValueId,
         then: ValueId,
@@ -281,25 +304,25 @@ impl Builder {
     }
 
     /// `x` where the condition is true, a number elsewhere.
-    pub(super) fn keep_where(&mut self, condition: ValueId, x: ValueId, otherwise: f64) -> Built {
+    pub(crate) fn keep_where(&mut self, condition: ValueId, x: ValueId, otherwise: f64) -> Built {
         let otherwise = self.number(otherwise, x)?;
         self.select(condition, x, otherwise)
     }
 
     /// `x` where the condition is false, a number elsewhere.
-    pub(super) fn keep_unless(&mut self, condition: ValueId, x: ValueId, otherwise: f64) -> Built {
+    pub(crate) fn keep_unless(&mut self, condition: ValueId, x: ValueId, otherwise: f64) -> Built {
         let otherwise = self.number(otherwise, x)?;
         self.select(condition, otherwise, x)
     }
 
-    pub(super) fn cast(&mut self, x: ValueId, to: DType) -> Built {
+    pub(crate) fn cast(&mut self, x: ValueId, to: DType) -> Built {
         match self.dtype(x) == to {
             true => Ok(x),
             false => self.op(Cast { to }, &[x]),
         }
     }
 
-    pub(super) fn reshape(&mut self, x: ValueId, shape: &[usize]) -> Built {
+    pub(crate) fn reshape(&mut self, x: ValueId, shape: &[usize]) -> Built {
         if self.ty(x).shape == shape {
             return Ok(x);
         }
@@ -307,14 +330,14 @@ impl Builder {
         self.op(Reshape { allow_zero: true }, &[x, extents])
     }
 
-    pub(super) fn transpose(&mut self, x: ValueId, perm: Vec<usize>) -> Built {
+    pub(crate) fn transpose(&mut self, x: ValueId, perm: Vec<usize>) -> Built {
         match perm.iter().enumerate().all(|(i, &axis)| i == axis) {
             true => Ok(x),
             false => self.op(Transpose { perm: Some(perm) }, &[x]),
         }
     }
 
-    pub(super) fn expand(&mut self, x: ValueId, shape: &[usize]) -> Built {
+    pub(crate) fn expand(&mut self, x: ValueId, shape: &[usize]) -> Built {
         if self.ty(x).shape == shape {
             return Ok(x);
         }
@@ -323,7 +346,7 @@ impl Builder {
     }
 
     /// Reduced axes stay with extent 1.
-    pub(super) fn reduce(&mut self, kind: ReduceKind, x: ValueId, axes: &[usize]) -> Built {
+    pub(crate) fn reduce(&mut self, kind: ReduceKind, x: ValueId, axes: &[usize]) -> Built {
         if axes.is_empty() {
             return Ok(x);
         }
@@ -337,7 +360,7 @@ impl Builder {
     }
 
     /// The sum over what broadcasting made of a value of this shape.
-    pub(super) fn sum_to(&mut self, x: ValueId, shape: &[usize]) -> Built {
+    pub(crate) fn sum_to(&mut self, x: ValueId, shape: &[usize]) -> Built {
         let from = self.shape(x);
         let n_new = from.len().saturating_sub(shape.len());
         let axes: Vec<usize> = (0..from.len())
@@ -348,7 +371,7 @@ impl Builder {
     }
 
     /// Elements `begin..end` along an axis.
-    pub(super) fn slice(&mut self, x: ValueId, axis: usize, begin: usize, end: usize) -> Built {
+    pub(crate) fn slice(&mut self, x: ValueId, axis: usize, begin: usize, end: usize) -> Built {
         if (begin, end) == (0, self.ty(x).shape[axis]) {
             return Ok(x);
         }

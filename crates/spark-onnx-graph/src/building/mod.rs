@@ -1,0 +1,7 @@
+//! Graphs put together by the crate itself, out of operators.
+
+mod builder;
+mod taps;
+
+pub(crate) use builder::{Builder, Built};
+pub(crate) use taps::{of_groups, padded, reaching, sum_to_channels, under_tap};

@@ -1,0 +1,205 @@
+//! Convolutions whose weights are computed, spelled out in products of matrices.
+//!
+//! ```text
+//! y = conv(x, w)              for each tap:  what it lies on  *  its weights,  added up
+//! y = transposed conv(x, w)   for each tap:  x  *  its weights,  as far apart as the steps are, moved by the tap, added up
+//! ```
+//!
+//! An engine packs constant weights once, for kernels that nothing here comes near. Weights that a run computes, as those of
+//! training are and of networks that make filters for others, have nothing that could be packed: a product for each tap does as well.
+//!
+//! Deliberately absent: biases that are computed beside constant weights: they are added behind.
+
+use crate::ModelError;
+use crate::building::{Builder, Built, of_groups, padded, reaching, under_tap};
+use crate::graph::{
+    Conv, ConvTranspose, MatMul, Node, Op, OpError, StaticGraph, StaticValue, ValueId, WindowAxis,
+    conv_transpose_windows, conv_windows,
+};
+
+/// `graph` without convolutions whose weights or bias are no constants; as it is if it has none. Values, inputs and outputs
+/// keep their names.
+///
+/// # Errors
+///
+/// [`ModelError::Operator`] for shapes that overflow on the way.
+pub fn spell_out_computed_weights(graph: StaticGraph) -> Result<StaticGraph, ModelError> {
+    if !graph.nodes.iter().any(|node| is_computed(&graph, node)) {
+        return with_bodies(graph);
+    }
+    let mut opened = graph.opened();
+    let nodes = std::mem::take(&mut opened.nodes);
+    let types = graph.values.iter().map(|value| value.ty.clone());
+    let mut builder = Builder::new(opened, types.collect());
+    for node in nodes {
+        if !is_computed(&graph, &node) {
+            builder.graph_mut().nodes.push(node);
+            continue;
+        }
+        let (name, op) = (node.name.clone(), node.op.name().to_owned());
+        let refused = |OpError { reason }| ModelError::Operator {
+            node: name,
+            op,
+            reason,
+        };
+        builder.name_after(format!("{}.tap", node.name));
+        spelled_out(&mut builder, &node).map_err(refused)?;
+    }
+    let (built, types) = builder.into_parts();
+    let values = built.values.into_iter().zip(types);
+    let values = values.map(|(value, ty)| StaticValue {
+        name: value.name,
+        ty,
+        constant: value.constant,
+    });
+    with_bodies(StaticGraph {
+        values: values.collect(),
+        nodes: built.nodes,
+        ..graph
+    })
+}
+
+/// The same of what nodes of control flow run.
+fn with_bodies(mut graph: StaticGraph) -> Result<StaticGraph, ModelError> {
+    for body in &mut graph.bodies {
+        *body = std::sync::Arc::new(spell_out_computed_weights(StaticGraph::clone(body))?);
+    }
+    Ok(graph)
+}
+
+fn is_computed(graph: &StaticGraph, node: &Node) -> bool {
+    let is_convolution = matches!(node.op, Op::Conv(_) | Op::ConvTranspose(_));
+    let mut weights = node.inputs.iter().skip(1).flatten();
+    is_convolution && weights.any(|id| graph.value(*id).constant.is_none())
+}
+
+/// Adds the nodes that make the result of `node`.
+fn spelled_out(b: &mut Builder, node: &Node) -> Result<(), OpError> {
+    let operand = |i: usize| node.inputs.get(i).copied().flatten();
+    let missing = || crate::graph::infer::op_error!("an operand is missing");
+    let (x, w) = (
+        operand(0).ok_or_else(missing)?,
+        operand(1).ok_or_else(missing)?,
+    );
+    let result = node.outputs.first().copied().flatten();
+    let result = result.ok_or_else(|| crate::graph::infer::op_error!("its result has no name"))?;
+    let is_constant = b.constant_of(w).is_some();
+    let sum = match &node.op {
+        // Only the bias is computed.
+        op if is_constant => b.op(op.clone(), &[x, w])?,
+        Op::Conv(op) => convolved(b, op, x, w)?,
+        Op::ConvTranspose(op) => spread(b, op, x, w)?,
+        _ => return Err(missing()),
+    };
+    let sum = match operand(2) {
+        None => sum,
+        Some(bias) => {
+            let mut of_channels = vec![1; b.ty(sum).shape.len()];
+            of_channels[1] = b.ty(sum).shape[1];
+            let bias = b.reshape(bias, &of_channels)?;
+            b.add(sum, bias)?
+        }
+    };
+    b.make(result, sum)
+}
+
+/// The weights of each tap, `[groups, outputs, inputs]` of `[groups * outputs, inputs, k...]`.
+fn weights_of_taps(b: &mut Builder, w: ValueId, groups: usize) -> Result<Vec<ValueId>, OpError> {
+    let shape = b.shape(w);
+    let n_taps: usize = shape[2..].iter().product();
+    let apart = [groups, shape[0] / groups, shape[1], n_taps];
+    let w = b.reshape(w, &apart)?;
+    let w = b.transpose(w, vec![3, 0, 1, 2])?;
+    let of_tap = |tap| {
+        let one = b.slice(w, 0, tap, tap + 1)?;
+        b.reshape(one, &apart[..3])
+    };
+    (0..n_taps).map(of_tap).collect()
+}
+
+fn convolved(b: &mut Builder, op: &Conv, x: ValueId, w: ValueId) -> Built {
+    let (x_shape, w_shape) = (b.shape(x), b.shape(w));
+    let windows = conv_windows(op, &x_shape[2..], &w_shape[2..])?;
+    let x = reaching(b, x, &windows)?;
+    let taps = weights_of_taps(b, w, op.groups)?;
+    let is_depthwise = w_shape[1] == 1 && w_shape[0] == op.groups;
+    let mut terms = Vec::with_capacity(taps.len());
+    for (tap, w) in taps.into_iter().enumerate() {
+        let x = under_tap(b, x, &windows, tap)?;
+        terms.push(match is_depthwise {
+            true => {
+                let mut of_channels = vec![1; x_shape.len()];
+                of_channels[1] = op.groups;
+                let w = b.reshape(w, &of_channels)?;
+                b.mul(x, w)?
+            }
+            false => {
+                let columns = of_groups(b, x, op.groups)?;
+                b.op(MatMul, &[w, columns])?
+            }
+        });
+    }
+    let sum = b.sum(&terms)?;
+    if is_depthwise {
+        return Ok(sum);
+    }
+    let positions: Vec<usize> = windows.iter().map(|w| w.output).collect();
+    as_images(b, sum, x_shape[0], &positions)
+}
+
+/// `[groups, c, n * positions]` as `[n, groups * c, positions...]`.
+fn as_images(b: &mut Builder, x: ValueId, n: usize, positions: &[usize]) -> Built {
+    let shape = b.shape(x);
+    let channels = shape[0] * shape[1];
+    let x = b.reshape(x, &[channels, n, positions.iter().product()])?;
+    let x = b.transpose(x, vec![1, 0, 2])?;
+    let mut images = vec![n, channels];
+    images.extend(positions);
+    b.reshape(x, &images)
+}
+
+fn spread(b: &mut Builder, op: &ConvTranspose, x: ValueId, w: ValueId) -> Built {
+    let (x_shape, w_shape) = (b.shape(x), b.shape(w));
+    let windows = conv_transpose_windows(op, &x_shape[2..], &w_shape[2..])?;
+    let columns = of_groups(b, x, op.conv.groups)?;
+    let taps = weights_of_taps(b, w, op.conv.groups)?;
+    let mut terms = Vec::with_capacity(taps.len());
+    for (tap, w) in taps.into_iter().enumerate() {
+        let turned = b.transpose(w, vec![0, 2, 1])?;
+        let product = b.op(MatMul, &[turned, columns])?;
+        let images = as_images(b, product, x_shape[0], &x_shape[2..])?;
+        terms.push(moved(b, images, &windows, tap)?);
+    }
+    b.sum(&terms)
+}
+
+/// Elements as far apart as the steps are, with zeros between them, at the places that a tap adds to.
+fn moved(b: &mut Builder, x: ValueId, windows: &[WindowAxis], tap: usize) -> Built {
+    let whole = b.shape(x);
+    let mut x = x;
+    if windows.iter().any(|w| w.stride > 1) {
+        // [n, c, i, 1, ...] -> [n, c, i, stride, ...] -> [n, c, i * stride, ...]
+        let mut apart = whole[..2].to_vec();
+        let mut together = whole[..2].to_vec();
+        let mut gaps = Vec::new();
+        for w in windows {
+            apart.extend([w.input, 1]);
+            together.push(w.input * w.stride);
+            gaps.extend([(0, 0), (0, w.stride as i64 - 1)]);
+        }
+        x = b.reshape(x, &apart)?;
+        x = padded(b, x, &gaps)?;
+        x = b.reshape(x, &together)?;
+    }
+    let mut rest = tap;
+    let mut widths = vec![(0, 0); windows.len()];
+    for (width, w) in widths.iter_mut().zip(windows).rev() {
+        let begin = (rest % w.kernel * w.dilation) as i64 - w.pad_begin as i64;
+        rest /= w.kernel;
+        *width = (begin, w.output as i64 - (w.input * w.stride) as i64 - begin);
+    }
+    padded(b, x, &widths)
+}
+
+#[cfg(test)]
+mod tests;
