@@ -46,7 +46,7 @@ mod tail;
 mod tensor_view;
 mod tensor_view_mut;
 
-pub use computed_weights::spell_out_computed_weights;
+pub use computed_weights::{MOST_COMPUTED_TAPS, spell_out_computed_weights};
 pub use element::Element;
 pub use elements::Elements;
 pub use error::{ModelError, ViewOutside};

@@ -8,7 +8,9 @@
 //! ```
 
 use super::operator::{At, Backward};
-use crate::building::{Builder, Built, of_groups, padded, reaching, sum_to_channels, under_tap};
+use crate::building::{
+    Builder, Built, MOST_TAPS, of_groups, padded, reaching, sum_to_channels, under_tap,
+};
 use crate::graph::infer::op_error;
 use crate::graph::{
     ArgReduce, Concat, Conv, ConvTranspose, Gather, GlobalPool, MatMul, OpError, Pad, PadMode,
@@ -106,6 +108,11 @@ fn of_weights(
     let (c, m) = (c / groups, m / groups);
     let kernel: Vec<usize> = windows.iter().map(|w| w.kernel).collect();
     let n_taps: usize = kernel.iter().product();
+    if n_taps > MOST_TAPS {
+        return Err(op_error!(
+            "by weights of more than {MOST_TAPS} taps it is not written in operators"
+        ));
+    }
     // A product of one channel with one is a sum.
     let is_depthwise = c == 1 && m == 1;
     let rows = match is_depthwise {

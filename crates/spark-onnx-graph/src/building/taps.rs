@@ -9,6 +9,9 @@
 use super::builder::{Builder, Built};
 use crate::graph::{Pad, PadMode, ReduceKind, Slice, ValueId, WindowAxis};
 
+/// Windows with more taps are not spelled out: each is some nodes.
+pub(crate) const MOST_TAPS: usize = 1024;
+
 /// `x` padded or cut along its spatial axes, so that windows begin at its first element and the last one ends at its
 /// last.
 pub(crate) fn reaching(b: &mut Builder, x: ValueId, windows: &[WindowAxis]) -> Built {

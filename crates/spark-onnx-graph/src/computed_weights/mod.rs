@@ -11,14 +11,17 @@
 //! Deliberately absent: biases that are computed beside constant weights: they are added behind.
 
 use crate::ModelError;
-use crate::building::{Builder, Built, of_groups, padded, reaching, under_tap};
+use crate::building::{Builder, Built, MOST_TAPS, of_groups, padded, reaching, under_tap};
 use crate::graph::{
     Conv, ConvTranspose, MatMul, Node, Op, OpError, StaticGraph, StaticValue, ValueId, WindowAxis,
     conv_transpose_windows, conv_windows,
 };
 
-/// `graph` without convolutions whose weights or bias are no constants; as it is if it has none. Values, inputs and outputs
-/// keep their names.
+/// Taps of a window up to which a convolution with computed weights is spelled out.
+pub const MOST_COMPUTED_TAPS: usize = MOST_TAPS;
+
+/// `graph` without convolutions whose weights or bias are no constants, but those of more than [`MOST_COMPUTED_TAPS`]; as it
+/// is if it has none. Values, inputs and outputs keep their names.
 ///
 /// # Errors
 ///
@@ -69,8 +72,15 @@ fn with_bodies(mut graph: StaticGraph) -> Result<StaticGraph, ModelError> {
 
 fn is_computed(graph: &StaticGraph, node: &Node) -> bool {
     let is_convolution = matches!(node.op, Op::Conv(_) | Op::ConvTranspose(_));
-    let mut weights = node.inputs.iter().skip(1).flatten();
-    is_convolution && weights.any(|id| graph.value(*id).constant.is_none())
+    let mut operands = node.inputs.iter().skip(1).flatten();
+    let is_computed = operands.any(|id| graph.value(*id).constant.is_none());
+    let weights = node.inputs.get(1).copied().flatten();
+    let is_small = weights.is_some_and(|id| {
+        let mut extents = graph.value(id).ty.shape.iter().skip(2);
+        let n_taps = extents.try_fold(1_usize, |n, &extent| n.checked_mul(extent));
+        n_taps.is_some_and(|n_taps| n_taps <= MOST_COMPUTED_TAPS)
+    });
+    is_convolution && is_computed && is_small
 }
 
 /// Adds the nodes that make the result of `node`.

@@ -169,3 +169,17 @@ fn transposed_convolutions_of_every_kind() {
         check(op, &operands, &[1]);
     }
 }
+
+/// A window of so many taps would be that many nodes.
+#[test]
+fn a_very_large_window_is_left_as_it_is() {
+    let mut graph = Graph::default();
+    let x = graph.add_input("x", DType::F64, [1, 1, 2000].map(Dim::Known).to_vec());
+    let w = graph.add_input("w", DType::F64, [1, 1, 1025].map(Dim::Known).to_vec());
+    let op = conv(&[], &[], Padding::Valid, 1);
+    let y = graph.add_node("y", op.into(), &[Some(x), Some(w)]);
+    graph.outputs = vec![y];
+    let bound = bind(&graph, &[]).expect("binds");
+    let left = spell_out_computed_weights(bound).expect("is left");
+    assert_eq!(left.nodes().len(), 1);
+}

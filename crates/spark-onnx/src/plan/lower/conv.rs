@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::*;
 use crate::graph::{Conv, ConvTranspose, GlobalPool, Padding, Pool, PoolKind, ReduceKind};
 use crate::plan::step::int8_storage;
+use spark_onnx_graph::MOST_COMPUTED_TAPS;
 
 /// Constant weights as the file holds them, one spatial axis made two.
 pub(super) struct Filters {
@@ -105,13 +106,15 @@ impl Lowering<'_> {
     pub(super) fn weights_and_bias(&mut self, node: &Node) -> Result<Filters, OpError> {
         let w = self.operand(node, 1)?;
         let Some(weights) = self.constant(w) else {
-            return fail("weights that are not constant are not supported");
+            return fail(format!(
+                "computed weights of more than {MOST_COMPUTED_TAPS} taps are not supported"
+            ));
         };
         let bias = match self.optional(node, 2) {
             None => None,
             Some(id) => match self.constant(id) {
                 Some(t) => Some(Arc::new(t.to_f32())),
-                None => return fail("a bias that is not constant is not supported"),
+                None => return fail("a computed bias of so large a window is not supported"),
             },
         };
         let mut shape = weights.shape().to_vec();
