@@ -9,7 +9,7 @@
 //! shared_kind  which kind of memory shared buffers get
 //! real_compiler  NVRTC, where there is one
 //! children     what needs a process of its own
-//! files        loaded, mapped, as tensors
+//! files        loaded, mapped, as tensors      tensor_files  what the latter take on a card
 //! personas     what is particular to a GPU that the stand-in poses as
 //! candle       tensors from buffers and back
 //! races        threads that share streams, in forced interleavings
@@ -55,3 +55,5 @@ mod shared_kind;
 mod software;
 #[cfg(feature = "cuda")]
 mod stand_in;
+#[cfg(feature = "cuda")]
+mod tensor_files;
