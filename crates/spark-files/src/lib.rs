@@ -14,12 +14,14 @@
 //! of a file that is replaced stay; its owner and hard links do not.
 //!
 //! A process that is killed leaves its temporary file behind, `.<name>.<random>.tmp` (of a long name the
-//! beginning). Programs that are to survive Ctrl-C without one keep signals waiting meanwhile.
+//! beginning). Programs that are to survive Ctrl-C without one keep signals waiting meanwhile; those
+//! that write into a folder of their own take such files away ([`remove_leftovers`]).
 //!
 //! Deliberately absent: limits of size, which depend on what is read, and several files that are
 //! replaced as one.
 
 mod clash;
+mod leftovers;
 mod place;
 
 use std::fs::{self, File};
@@ -27,6 +29,8 @@ use std::io::{self, BufWriter, ErrorKind, Read as _, Write};
 use std::path::Path;
 
 pub use clash::{Clash, clash};
+pub use leftovers::remove_leftovers;
+use leftovers::temporary_file;
 use place::Place;
 
 /// Opens a regular file; it and its size in bytes. Pipes and devices, which may never end, are
@@ -159,17 +163,6 @@ fn folder_of(path: &Path) -> &Path {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
     }
-}
-
-/// An empty file beside `path`, which has the permissions of any new file. The operating system's
-/// errors come as they are: callers name the file that was asked for.
-fn temporary_file(path: &Path) -> io::Result<tempfile::NamedTempFile> {
-    let mut prefix = std::ffi::OsString::from(".");
-    prefix.push(place::beginning(path.file_name().unwrap_or_default()));
-    prefix.push(".");
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(&prefix).suffix(".tmp");
-    builder.make_in(folder_of(path), |path| File::create_new(path))
 }
 
 /// The README's example, so that it is compiled and run with the others.
