@@ -12,6 +12,7 @@
 //! files        loaded, mapped, as tensors      tensor_files  what the latter take on a card
 //! personas     what is particular to a GPU that the stand-in poses as
 //! candle       tensors from buffers and back
+//! lifetimes    what goes when, and what stays
 //! races        threads that share streams, in forced interleavings
 //! kernels      the kernels the suite launches  logged     what was logged meanwhile
 //! ```
@@ -43,6 +44,8 @@ mod images;
 #[cfg(feature = "cuda")]
 mod kept_code;
 mod kernels;
+#[cfg(feature = "cuda")]
+mod lifetimes;
 mod logged;
 #[cfg(feature = "cuda")]
 mod personas;
