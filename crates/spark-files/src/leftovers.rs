@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use tempfile::NamedTempFile;
 
-use crate::place;
+use crate::{place, regular};
 
 const SUFFIX: &str = ".tmp";
 const N_RANDOM: usize = 6;
@@ -33,7 +33,7 @@ pub(crate) fn temporary_file(path: &Path) -> io::Result<NamedTempFile> {
     prefix.push(".");
     let mut builder = tempfile::Builder::new();
     builder.prefix(&prefix).suffix(SUFFIX).rand_bytes(N_RANDOM);
-    let file = builder.make_in(crate::folder_of(path), |path| File::create_new(path))?;
+    let file = builder.make_in(place::folder_of(path), |path| File::create_new(path))?;
     // Without it the file has its age alone, which is enough for all but hours of writing.
     let _ = file.as_file().try_lock();
     Ok(file)
@@ -85,5 +85,5 @@ fn is_old(metadata: &Metadata) -> bool {
 
 /// Whether nobody writes it. Its lock is free again at the end; who asks at the same time leaves the file.
 fn is_unused(path: &Path) -> bool {
-    crate::open(path).is_ok_and(|(file, _)| file.try_lock().is_ok())
+    regular::open(path).is_ok_and(|(file, _)| file.try_lock().is_ok())
 }

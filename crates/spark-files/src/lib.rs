@@ -23,6 +23,7 @@
 mod clash;
 mod leftovers;
 mod place;
+mod regular;
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, ErrorKind, Read as _, Write};
@@ -31,36 +32,8 @@ use std::path::Path;
 pub use clash::{Clash, clash};
 pub use leftovers::remove_leftovers;
 use leftovers::temporary_file;
-use place::Place;
-
-/// Opens a regular file; it and its size in bytes. Pipes and devices, which may never end, are
-/// refused.
-///
-/// # Errors
-///
-/// What the operating system said; [`ErrorKind::InvalidInput`] for what is no regular file.
-pub fn open(path: &Path) -> io::Result<(File, u64)> {
-    // Asked before opening, since opening some devices does something.
-    refuse_other_than_regular(&fs::metadata(path)?)?;
-    let mut options = File::options();
-    options.read(true);
-    // Somebody may have put something else in its place since: to open a pipe would be to wait for
-    // somebody who writes. To a regular file the flag means nothing (open(2)).
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NONBLOCK);
-    let file = options.open(path)?;
-    let metadata = file.metadata()?;
-    refuse_other_than_regular(&metadata)?;
-    Ok((file, metadata.len()))
-}
-
-fn refuse_other_than_regular(metadata: &fs::Metadata) -> io::Result<()> {
-    if metadata.is_file() {
-        return Ok(());
-    }
-    let reason = "it is not a regular file";
-    Err(io::Error::new(ErrorKind::InvalidInput, reason))
-}
+use place::{Place, folder_of};
+pub use regular::open;
 
 /// The bytes of a regular file.
 ///
@@ -155,13 +128,6 @@ pub fn check(path: &Path) -> io::Result<()> {
     match Place::of(path)? {
         Place::Stream => Ok(()),
         Place::File { path, .. } => temporary_file(&path).map(drop),
-    }
-}
-
-fn folder_of(path: &Path) -> &Path {
-    match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
     }
 }
 
