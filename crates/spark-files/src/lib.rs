@@ -26,7 +26,7 @@ mod place;
 mod regular;
 
 use std::fs::{self, File};
-use std::io::{self, BufWriter, ErrorKind, Read as _, Write};
+use std::io::{self, BufWriter, Read as _, Write};
 use std::path::Path;
 
 pub use clash::{Clash, clash};
@@ -39,7 +39,7 @@ pub use regular::open;
 ///
 /// # Errors
 ///
-/// As [`open`]; [`ErrorKind::OutOfMemory`] for a file that memory cannot hold.
+/// As [`open`]; [`ErrorKind::OutOfMemory`](io::ErrorKind::OutOfMemory) for a file that memory cannot hold.
 pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     let (file, size) = open(path)?;
     let mut bytes = Vec::new();

@@ -2,6 +2,7 @@
 
 use super::*;
 
+use std::io::ErrorKind;
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _, symlink};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
