@@ -14,55 +14,32 @@
 //! of a file that is replaced stay; its owner and hard links do not.
 //!
 //! A process that is killed leaves its temporary file behind, `.<name>.<random>.tmp` (of a long name the
-//! beginning). Programs that are to survive Ctrl-C without one keep signals waiting meanwhile.
+//! beginning). Programs that are to survive Ctrl-C without one keep signals waiting meanwhile; those
+//! that write into a folder of their own take such files away ([`remove_leftovers`]).
 //!
 //! Deliberately absent: limits of size, which depend on what is read, and several files that are
 //! replaced as one.
 
 mod clash;
+mod leftovers;
 mod place;
+mod regular;
 
 use std::fs::{self, File};
-use std::io::{self, BufWriter, ErrorKind, Read as _, Write};
+use std::io::{self, BufWriter, Read as _, Write};
 use std::path::Path;
 
 pub use clash::{Clash, clash};
-use place::Place;
-
-/// Opens a regular file; it and its size in bytes. Pipes and devices, which may never end, are
-/// refused.
-///
-/// # Errors
-///
-/// What the operating system said; [`ErrorKind::InvalidInput`] for what is no regular file.
-pub fn open(path: &Path) -> io::Result<(File, u64)> {
-    // Asked before opening, since opening some devices does something.
-    refuse_other_than_regular(&fs::metadata(path)?)?;
-    let mut options = File::options();
-    options.read(true);
-    // Somebody may have put something else in its place since: to open a pipe would be to wait for
-    // somebody who writes. To a regular file the flag means nothing (open(2)).
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NONBLOCK);
-    let file = options.open(path)?;
-    let metadata = file.metadata()?;
-    refuse_other_than_regular(&metadata)?;
-    Ok((file, metadata.len()))
-}
-
-fn refuse_other_than_regular(metadata: &fs::Metadata) -> io::Result<()> {
-    if metadata.is_file() {
-        return Ok(());
-    }
-    let reason = "it is not a regular file";
-    Err(io::Error::new(ErrorKind::InvalidInput, reason))
-}
+pub use leftovers::remove_leftovers;
+use leftovers::temporary_file;
+use place::{Place, folder_of};
+pub use regular::open;
 
 /// The bytes of a regular file.
 ///
 /// # Errors
 ///
-/// As [`open`]; [`ErrorKind::OutOfMemory`] for a file that memory cannot hold.
+/// As [`open`]; [`ErrorKind::OutOfMemory`](io::ErrorKind::OutOfMemory) for a file that memory cannot hold.
 pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     let (file, size) = open(path)?;
     let mut bytes = Vec::new();
@@ -152,24 +129,6 @@ pub fn check(path: &Path) -> io::Result<()> {
         Place::Stream => Ok(()),
         Place::File { path, .. } => temporary_file(&path).map(drop),
     }
-}
-
-fn folder_of(path: &Path) -> &Path {
-    match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    }
-}
-
-/// An empty file beside `path`, which has the permissions of any new file. The operating system's
-/// errors come as they are: callers name the file that was asked for.
-fn temporary_file(path: &Path) -> io::Result<tempfile::NamedTempFile> {
-    let mut prefix = std::ffi::OsString::from(".");
-    prefix.push(place::beginning(path.file_name().unwrap_or_default()));
-    prefix.push(".");
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(&prefix).suffix(".tmp");
-    builder.make_in(folder_of(path), |path| File::create_new(path))
 }
 
 /// The README's example, so that it is compiled and run with the others.

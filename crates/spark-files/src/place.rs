@@ -76,6 +76,14 @@ fn behind_links(path: &Path) -> io::Result<Option<PathBuf>> {
     Err(io::Error::other("its symbolic links go round in a circle"))
 }
 
+/// The folder that a file lies in.
+pub(crate) fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
+}
+
 /// As much of a name as leaves room for more.
 pub(crate) fn beginning(name: &OsStr) -> &OsStr {
     #[cfg(unix)]

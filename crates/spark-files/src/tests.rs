@@ -2,6 +2,7 @@
 
 use super::*;
 
+use std::io::ErrorKind;
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _, symlink};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -215,4 +216,118 @@ fn names_as_long_as_names_may_be_can_be_replaced() {
     let path = folder.path().join("n".repeat(255));
     write(&path, "long").expect("written");
     assert_eq!(read(&path).expect("read"), b"long");
+}
+
+/// A file that was last written to so long ago.
+fn aged(path: &Path, seconds: u64) {
+    let file = File::options().append(true).create(true).open(path);
+    let time = std::time::SystemTime::now() - std::time::Duration::from_secs(seconds);
+    file.and_then(|file| file.set_modified(time)).expect("mine");
+}
+
+const OLD: u64 = 3700;
+
+fn is_code(name: &std::ffi::OsStr) -> bool {
+    name.to_str().is_some_and(|name| name.ends_with(".code"))
+}
+
+#[test]
+fn old_temporary_files_of_ones_own_are_removed_and_nothing_else() {
+    let folder = folder();
+    let path = |name: &str| folder.path().join(name);
+    for name in [".a.code.AbC123.tmp", ".b.c.code.zzzzzz.tmp"] {
+        aged(&path(name), OLD);
+    }
+    let mut others = vec![
+        "a.code",
+        "a.code.AbC123.tmp",
+        ".a.code.AbC12.tmp",
+        ".a.code.AbC1234.tmp",
+        ".a.code.AbC-12.tmp",
+        ".a.code.AbC123.tmp~",
+        ".a.code.tmp",
+        "..AbC123.tmp",
+        ".AbC123.tmp",
+        ".a.text.AbC123.tmp",
+        ".code.AbC123.tmp.swp",
+    ];
+    for name in &others {
+        aged(&path(name), OLD);
+    }
+    aged(&path(".young.code.AbC123.tmp"), 3500);
+    let tomorrow = std::time::SystemTime::now() + std::time::Duration::from_secs(86_400);
+    let from_tomorrow = File::create(path(".later.code.AbC123.tmp"));
+    from_tomorrow
+        .and_then(|file| file.set_modified(tomorrow))
+        .expect("mine");
+    fs::create_dir(path(".folder.code.AbC123.tmp")).expect("made");
+    symlink("a.code", path(".link.code.AbC123.tmp")).expect("linked");
+    others.extend([
+        ".young.code.AbC123.tmp",
+        ".later.code.AbC123.tmp",
+        ".folder.code.AbC123.tmp",
+        ".link.code.AbC123.tmp",
+    ]);
+    others.sort_unstable();
+    assert_eq!(
+        remove_leftovers(folder.path(), is_code).expect("a folder"),
+        2
+    );
+    assert_eq!(names(folder.path()), others);
+    assert!(remove_leftovers(&path("missing"), is_code).is_err());
+}
+
+/// A process that was stopped for hours, or writes that long, gets what it has written.
+#[test]
+fn a_file_that_is_being_written_is_not_left_behind_however_old() {
+    let folder = folder();
+    let path = folder.path().join("a.code");
+    write_with(&path, |out| {
+        out.write_all(b"half")?;
+        let [name] = &names(folder.path())[..] else {
+            panic!("the temporary file");
+        };
+        aged(&folder.path().join(name), OLD);
+        assert_eq!(remove_leftovers(folder.path(), is_code)?, 0);
+        out.write_all(b" and half")
+    })
+    .expect("written");
+    assert_eq!(read(&path).expect("read"), b"half and half");
+}
+
+/// What a process leaves that is killed while it writes.
+#[test]
+fn what_was_being_written_by_the_dead_is_removed() {
+    let folder = folder();
+    let temporary = temporary_file(&folder.path().join("a.code")).expect("made");
+    let (file, path) = temporary.keep().expect("kept");
+    let age = |file: &File| {
+        let time = std::time::SystemTime::now() - std::time::Duration::from_secs(OLD);
+        file.set_modified(time).expect("mine");
+    };
+    age(&file);
+    assert_eq!(
+        remove_leftovers(folder.path(), is_code).expect("a folder"),
+        0
+    );
+    drop(file); // as the end of a process does
+    assert_eq!(
+        remove_leftovers(folder.path(), is_code).expect("a folder"),
+        1
+    );
+    assert!(!path.exists());
+}
+
+#[test]
+fn a_large_folder_is_looked_at_in_part() {
+    let folder = folder();
+    for idx in 0..10_200 {
+        File::create(folder.path().join(format!(".{idx}.code.AbC123.tmp"))).expect("made");
+    }
+    for idx in 0..10_200 {
+        aged(&folder.path().join(format!(".{idx}.code.AbC123.tmp")), OLD);
+    }
+    let removed = |_: usize| remove_leftovers(folder.path(), is_code).expect("a folder");
+    let removed: Vec<usize> = (0..3).map(removed).collect();
+    assert_eq!(removed, [10_000, 200, 0]);
 }

@@ -8,8 +8,10 @@
 //! read   whatever is not exactly right is as if it were not there, with a warning
 //! ```
 //!
-//! A cache that cannot be written costs compiling again and is logged once.
+//! A cache that cannot be written costs compiling again and is logged once. Who writes into it first
+//! takes away what killed processes left: their temporary files, an hour later.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
@@ -18,6 +20,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use sha2::{Digest as _, Sha256};
 
 const MAGIC: &[u8; 8] = b"SPARKCU2";
+const SUFFIX: &str = ".cubin";
+/// Digits of a name, in front of the suffix.
+const N_DIGITS: usize = 64;
 const HEADER_BYTES: usize = 8 + 32 + 8;
 /// More than any kernel compiles to; a longer file is not read.
 const LARGEST_BYTES: u64 = 256 << 20;
@@ -50,6 +55,7 @@ impl CacheKey {
 pub struct KernelCache {
     folder: PathBuf,
     has_warned: AtomicBool,
+    has_tidied: AtomicBool,
 }
 
 impl KernelCache {
@@ -59,13 +65,14 @@ impl KernelCache {
         Self {
             folder: cache_dir.join("kernels"),
             has_warned: AtomicBool::new(false),
+            has_tidied: AtomicBool::new(false),
         }
     }
 
     /// Where the code of this key is or would be.
     #[must_use]
     pub fn path(&self, key: &CacheKey) -> PathBuf {
-        self.folder.join(format!("{}.cubin", key.hexadecimal))
+        self.folder.join(format!("{}{SUFFIX}", key.hexadecimal))
     }
 
     /// The code of this key, if it is there and whole.
@@ -101,6 +108,9 @@ impl KernelCache {
     /// As [`KernelCache::put`], for who must know whether it is kept.
     pub(crate) fn write(&self, key: &CacheKey, code: &[u8]) -> io::Result<()> {
         fs::create_dir_all(&self.folder)?;
+        if !self.has_tidied.swap(true, Ordering::Relaxed) {
+            self.tidy();
+        }
         spark_files::replace_with(&self.path(key), |file| {
             file.write_all(MAGIC)?;
             file.write_all(&digest(key, code))?;
@@ -108,6 +118,27 @@ impl KernelCache {
             file.write_all(code)
         })
     }
+
+    /// Takes away what killed processes left. What cannot be taken away stays: it is in nobody's way.
+    fn tidy(&self) {
+        match spark_files::remove_leftovers(&self.folder, is_name_of_code) {
+            Ok(0) => {}
+            Ok(n_files) => {
+                let folder = self.folder.display();
+                tracing::debug!("{n_files} files of killed processes removed from `{folder}`");
+            }
+            Err(error) => tracing::debug!("`{}` is not tidied: {error}", self.folder.display()),
+        }
+    }
+}
+
+/// Whether a file of the cache may have this name.
+fn is_name_of_code(name: &OsStr) -> bool {
+    let digits = name.to_str().and_then(|name| name.strip_suffix(SUFFIX));
+    digits.is_some_and(|digits| {
+        let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+        digits.len() == N_DIGITS && digits.bytes().all(is_digit)
+    })
 }
 
 /// What stands before the code: a file under another name than its own is as damaged as a cut one.

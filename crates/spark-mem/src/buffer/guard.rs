@@ -47,13 +47,10 @@ pub struct HostWrite<'a, T: Element> {
 #[derive(Debug)]
 struct Open {
     pointer: *mut u8,
-    /// Uncounted before the memory: while a mirror has readers, nothing has written the memory
-    /// since the first of them looked.
-    mirror: Option<Counted>,
-    _memory: Counted,
+    counted: Counted,
 }
 
-// SAFETY: the pointer leads into memory that the two counts keep; what may be done with
+// SAFETY: the pointer leads into memory that the counts keep; what may be done with
 // it follows from the guard's borrow of its buffer.
 unsafe impl Send for Open {}
 // SAFETY: as above.
@@ -64,6 +61,10 @@ unsafe impl Sync for Open {}
 struct Counted {
     allocation: Arc<Allocation>,
     writes: bool,
+    /// In the memory that this allocation mirrors. It is uncounted there last, as the fields of a value
+    /// go after its own `drop`: while a mirror has readers, nothing has written the memory since the
+    /// first of them looked.
+    mirrored: Option<Box<Counted>>,
 }
 
 impl Counted {
@@ -72,7 +73,15 @@ impl Counted {
         Ok(Self {
             allocation: Arc::clone(allocation),
             writes,
+            mirrored: None,
         })
+    }
+
+    /// The same guard in the mirror too.
+    fn through(self, mirror: &Arc<Allocation>) -> Result<Self, MemError> {
+        let mut counted = Self::new(mirror, self.writes)?;
+        counted.mirrored = Some(Box::new(self));
+        Ok(counted)
     }
 }
 
@@ -98,8 +107,7 @@ impl Open {
             allocation.device().inner().counters.shared();
             return Ok(Self {
                 pointer: allocation.memory().host,
-                mirror: None,
-                _memory: memory,
+                counted: memory,
             });
         }
         // Held until the mirror is open: a second reader waits here and then finds the
@@ -114,15 +122,22 @@ impl Open {
             ];
             copy_mirror(uses, stream, bytes, Direction::DeviceToHost)?;
         }
-        let mirror = Counted::new(&mirror, writes)?;
+        let counted = memory.through(&mirror)?;
         // Also the copy just made: closing this guard must not have to wait for this stream, which
         // may be captured by then.
         allocation.finish_for_host(writes)?;
         Ok(Self {
-            pointer: mirror.allocation.memory().host,
-            mirror: Some(mirror),
-            _memory: memory,
+            pointer: mirror.memory().host,
+            counted,
         })
+    }
+
+    /// The pinned memory through which the host sees memory of the device alone.
+    fn mirror(&self) -> Option<&Arc<Allocation>> {
+        self.counted
+            .mirrored
+            .is_some()
+            .then_some(&self.counted.allocation)
     }
 
     /// The first element; not null and aligned even if there are none.
@@ -216,14 +231,14 @@ impl<'a, T: Element> HostWrite<'a, T> {
         let Some(open) = self.open.take() else {
             return Ok(());
         };
-        let Some(mirror) = &open.mirror else {
+        let Some(mirror) = open.mirror() else {
             return Ok(());
         };
         let allocation = self.view.allocation();
         let copy_on = |stream: &Stream| {
             let uses = [
                 Access::of_guard(allocation, true),
-                Access::of_guard(&mirror.allocation, false),
+                Access::of_guard(mirror, false),
             ];
             let bytes = 0..self.view.len_bytes();
             copy_mirror(uses, stream, bytes, Direction::HostToDevice)

@@ -42,6 +42,7 @@ use crate::element::{Element, bytes_of};
 use crate::error::MemError;
 use crate::memory::adopted::Adopted;
 use crate::memory::allocation::Allocation;
+use crate::spare::Pending;
 use crate::stats::Direction;
 use crate::stream::Stream;
 use parts::check_range;
@@ -257,30 +258,47 @@ impl<T: Element> Buffer<T> {
 
     /// A copy of its elements.
     fn to_vec(&self, stream: &Stream) -> Result<Vec<T>, MemError> {
-        let n_bytes = self.len_bytes() as u64;
-        // Until the copy is there, when the machine's own figure shows it.
-        let _taking = self.device().budget().take_for_program(n_bytes)?;
+        if !self.allocation.is_host_visible() {
+            return self.part_to_vec(stream, 0..self.len);
+        }
+        let (mut values, _taking) = self.host_room(self.len)?;
+        values.extend_from_slice(&self.read(stream)?);
+        self.count_copy_on_host();
+        Ok(values)
+    }
+
+    /// A copy of a part of memory of the device alone, which takes room for that part and no more.
+    pub(crate) fn part_to_vec(
+        &self,
+        stream: &Stream,
+        range: std::ops::Range<usize>,
+    ) -> Result<Vec<T>, MemError> {
+        self.check_through(stream)?;
+        let part = self.range(range)?;
+        let (mut values, _taking) = self.host_room(part.len())?;
+        // SAFETY: the vector has room for as many elements, which are written altogether
+        // before they count; every bit pattern is one.
+        unsafe {
+            stage::download(part, stream, values.as_mut_ptr().cast())?;
+            values.set_len(part.len());
+        }
+        Ok(values)
+    }
+
+    /// An empty vector with room for so many elements, which are held against the machine's memory until
+    /// they are there, when its own figure shows them.
+    fn host_room(&self, len: usize) -> Result<(Vec<T>, Pending), MemError> {
+        let n_bytes = (len * size_of::<T>()) as u64;
+        let taking = self.device().budget().take_for_program(n_bytes)?;
         let mut values: Vec<T> = Vec::new();
-        let room = values.try_reserve_exact(self.len);
+        let room = values.try_reserve_exact(len);
         room.map_err(|why| MemError::OutOfMemory {
             kind: BufferKind::Host,
             asked: n_bytes,
             device: self.device().info().name.clone(),
             why: why.to_string(),
         })?;
-        if !self.allocation.is_host_visible() {
-            self.check_through(stream)?;
-            // SAFETY: the vector has room for as many elements, which are written altogether
-            // before they count; every bit pattern is one.
-            unsafe {
-                stage::download(self.view(), stream, values.as_mut_ptr().cast())?;
-                values.set_len(self.len);
-            }
-            return Ok(values);
-        }
-        values.extend_from_slice(&self.read(stream)?);
-        self.count_copy_on_host();
-        Ok(values)
+        Ok((values, taking))
     }
 
     /// Whether host access through this stream is possible now.

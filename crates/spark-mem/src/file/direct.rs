@@ -75,7 +75,17 @@ pub fn load(
     progress: impl FnMut(u64, u64) + Send,
 ) -> Result<(Buffer<u8>, LoadReport), MemError> {
     // Once: the path may lead to another file a moment later.
-    let opened = open_regular(path)?;
+    load_opened(device, stream, path, open_regular(path)?, progress)
+}
+
+/// As [`load`], of a file that is open.
+pub(super) fn load_opened(
+    device: &Device,
+    stream: &Stream,
+    path: &Path,
+    opened: (File, u64),
+    progress: impl FnMut(u64, u64) + Send,
+) -> Result<(Buffer<u8>, LoadReport), MemError> {
     let len = usize::try_from(opened.1).map_err(|_| MemError::SizeOverflow {
         len: usize::MAX,
         element_bytes: 1,

@@ -3,7 +3,8 @@
 //! ```text
 //! load        past the page cache into a buffer; several reads in flight; progress
 //! MappedFile  the page cache itself; on DGX Spark ten times slower for cold files
-//! TensorFile  safetensors: views into a loaded or mapped file, nothing copied
+//! TensorFile  safetensors: views into a loaded or mapped file; a copy of one tensor at a time where
+//!             only the device sees it
 //! ```
 //!
 //! A 120-billion-parameter model took 110 s to load through `mmap` on a DGX Spark and 10.5 s

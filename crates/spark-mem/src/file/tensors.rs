@@ -4,22 +4,32 @@
 //! u64 length of header | JSON header: name -> type, shape, range | values
 //! ```
 //!
-//! The header is checked by the `safetensors` crate: its length, that ranges lie inside the
-//! file, follow each other and agree with type and shape. Format:
-//! <https://huggingface.co/docs/safetensors>. Writing such files is no business of this crate.
+//! The header is read from the file before its values are, and nothing of it from memory of a
+//! device. The `safetensors` crate checks it: its length, that ranges follow each other and agree
+//! with type and shape; that they end where the file does is checked here, where the file's length
+//! is known. Format: <https://huggingface.co/docs/safetensors>. Writing such files is no business of
+//! this crate.
 
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
-use safetensors::{Dtype, SafeTensors};
+use safetensors::tensor::Metadata;
+use safetensors::{Dtype, SafeTensorError, SafeTensors};
 
-use super::direct::{LoadReport, load};
-use super::mapped::MappedFile;
+use super::direct::{LoadReport, load_opened};
+use super::mapped::{MappedFile, open_regular};
 use crate::buffer::Buffer;
 use crate::buffer::view::View;
 use crate::device::Device;
 use crate::element::Element;
 use crate::error::MemError;
 use crate::stream::Stream;
+
+/// Bytes in front of the header, which say how long it is.
+const LENGTH_BYTES: usize = 8;
+/// Bytes of a header at most, as the `safetensors` crate has it; nothing longer is read.
+const LARGEST_HEADER_BYTES: u64 = 100_000_000;
 
 /// One tensor of a file.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -30,7 +40,8 @@ pub struct TensorView<'a> {
     pub dtype: Dtype,
     /// Extents, outermost first; empty for a scalar.
     pub shape: &'a [usize],
-    /// The elements, row-major, little-endian, borrowed from the file's memory.
+    /// The elements, row-major, little-endian: the file's memory itself, or a copy of this tensor
+    /// alone where the host does not see that.
     pub bytes: &'a [u8],
 }
 
@@ -58,19 +69,22 @@ pub struct TensorFile {
 }
 
 impl TensorFile {
-    /// Reads the file into memory that both sides use. See [`load`](super::load).
+    /// Reads the file into memory that both sides use. See [`load`](super::load), which takes as much
+    /// memory. A file whose header lies is refused before its values are read.
     ///
     /// # Errors
     ///
-    /// Those of [`load`](super::load); [`MemError::Tensors`] if the header lies.
+    /// [`MemError::Tensors`] if the header lies; those of [`load`](super::load).
     pub fn load(
         device: &Device,
         stream: &Stream,
         path: &Path,
         progress: impl FnMut(u64, u64) + Send,
     ) -> Result<(Self, LoadReport), MemError> {
-        let (buffer, report) = load(device, stream, path, progress)?;
-        let entries = entries(path, &buffer.read(stream)?)?;
+        // Once, for header and values: the path may lead to another file a moment later.
+        let (file, len) = open_regular(path)?;
+        let entries = entries(path, &read_head(path, &file, len)?, len)?;
+        let (buffer, report) = load_opened(device, stream, path, (file, len), progress)?;
         let file = Self {
             path: path.to_owned(),
             entries,
@@ -87,7 +101,7 @@ impl TensorFile {
     pub fn from_mapped(path: &Path, mapped: MappedFile) -> Result<Self, MemError> {
         Ok(Self {
             path: path.to_owned(),
-            entries: entries(path, &mapped)?,
+            entries: entries(path, head_of(&mapped), mapped.len() as u64)?,
             source: Source::Mapped(mapped),
         })
     }
@@ -97,11 +111,12 @@ impl TensorFile {
         self.entries.iter().map(|entry| entry.name.as_str())
     }
 
-    /// Shows one tensor to `look`, in place where host and device share memory.
+    /// Shows one tensor to `look`: in place where host and device share memory, elsewhere a copy of
+    /// that tensor, which goes away afterwards.
     ///
     /// # Errors
     ///
-    /// [`MemError::NoTensor`]; as [`Buffer::read`].
+    /// [`MemError::NoTensor`]; as [`Buffer::read`] in place, else as [`Buffer::into_vec`].
     pub fn tensor<R>(
         &self,
         stream: &Stream,
@@ -109,17 +124,21 @@ impl TensorFile {
         look: impl FnOnce(TensorView<'_>) -> R,
     ) -> Result<R, MemError> {
         let entry = self.entry(name)?;
-        let show = |file: &[u8]| {
+        let show = |bytes: &[u8]| {
             look(TensorView {
                 name: &entry.name,
                 dtype: entry.dtype,
                 shape: &entry.shape,
-                bytes: &file[entry.range.clone()],
+                bytes,
             })
         };
+        let range = entry.range.clone();
         match &self.source {
-            Source::Loaded(buffer) => Ok(show(&buffer.read(stream)?)),
-            Source::Mapped(mapped) => Ok(show(mapped)),
+            Source::Loaded(buffer) if buffer.kind().is_host_visible() => {
+                Ok(show(&buffer.read(stream)?[range]))
+            }
+            Source::Loaded(buffer) => Ok(show(&buffer.part_to_vec(stream, range)?)),
+            Source::Mapped(mapped) => Ok(show(&mapped[range])),
         }
     }
 
@@ -158,25 +177,74 @@ impl TensorFile {
     }
 }
 
-fn entries(path: &Path, file: &[u8]) -> Result<Vec<Entry>, MemError> {
+/// Bytes of a file up to the end of its header, by its first ones; only those that say how long that is
+/// if it cannot be as long as they say.
+fn head_len(first: [u8; LENGTH_BYTES], file_len: u64) -> usize {
+    let header_len = u64::from_le_bytes(first);
+    let is_there = header_len <= LARGEST_HEADER_BYTES
+        && header_len <= file_len.saturating_sub(LENGTH_BYTES as u64);
+    LENGTH_BYTES + if is_there { header_len as usize } else { 0 }
+}
+
+/// Length and header of a file in memory, or what there is of them.
+fn head_of(file: &[u8]) -> &[u8] {
+    match file.first_chunk() {
+        Some(first) => &file[..head_len(*first, file.len() as u64)],
+        None => file,
+    }
+}
+
+/// The same, read from a file of so many bytes.
+fn read_head(path: &Path, file: &File, len: u64) -> Result<Vec<u8>, MemError> {
+    let read = |head: &mut [u8]| {
+        let failed = MemError::io("read", path);
+        file.read_exact_at(head, 0).map_err(failed)
+    };
+    let mut first = [0_u8; LENGTH_BYTES];
+    if len < LENGTH_BYTES as u64 {
+        return Ok(Vec::new());
+    }
+    read(&mut first)?;
+    let mut head = vec![0_u8; head_len(first, len)];
+    read(&mut head)?;
+    // It may have been written to in between, and would then say another length than was read.
+    head[..LENGTH_BYTES].copy_from_slice(&first);
+    Ok(head)
+}
+
+/// The tensors of a file of `file_len` bytes that begins with `head`.
+fn entries(path: &Path, head: &[u8], file_len: u64) -> Result<Vec<Entry>, MemError> {
     let lying = |source| MemError::Tensors {
         path: path.to_owned(),
         source,
     };
-    let tensors = SafeTensors::deserialize(file).map_err(lying)?;
-    let mut entries: Vec<Entry> = tensors
-        .iter()
-        .map(|(name, tensor)| {
-            // Where the crate's view lies inside the file.
-            let start = tensor.data().as_ptr() as usize - file.as_ptr() as usize;
-            Entry {
-                name: name.to_owned(),
-                dtype: tensor.dtype(),
-                shape: tensor.shape().to_vec(),
-                range: start..start + tensor.data().len(),
-            }
+    let metadata = metadata(head).map_err(lying)?;
+    let begin = head.len();
+    let end = begin.checked_add(metadata.data_len());
+    if end.is_none_or(|end| end as u64 != file_len) {
+        return Err(lying(SafeTensorError::MetadataIncompleteBuffer));
+    }
+    let mut entries: Vec<Entry> = metadata
+        .tensors()
+        .into_iter()
+        .map(|(name, info)| Entry {
+            name,
+            dtype: info.dtype,
+            shape: info.shape.clone(),
+            // No more than the end of the file, which is a number.
+            range: begin + info.data_offsets.0..begin + info.data_offsets.1,
         })
         .collect();
     entries.sort_by_key(|entry| entry.range.start);
     Ok(entries)
+}
+
+/// What a header says, in itself without contradiction.
+fn metadata(head: &[u8]) -> Result<Metadata, SafeTensorError> {
+    let header = head.get(LENGTH_BYTES..).unwrap_or_default();
+    serde_json::from_slice(header).map_err(|error| {
+        // The crate's own reader has better words. It would miss the values too, were the header good.
+        let exact = SafeTensors::read_metadata(head).err();
+        exact.unwrap_or(SafeTensorError::InvalidHeaderDeserialization(error))
+    })
 }

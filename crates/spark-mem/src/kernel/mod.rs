@@ -179,9 +179,10 @@ impl<P: Parameters> KernelSource<P> {
 
     /// Adds options of the compiler, such as `--use_fast_math`.
     ///
-    /// Code of a kernel whose options or `#include` lines let the compiler read files of the machine
-    /// (`-I`, `--pre-include`; headers that are not given by [`KernelSource::with_headers`]) is not kept
-    /// in a cache folder: a change of those files would not be seen. A device with such a folder warns.
+    /// Code of a kernel whose options or `#include` lines may let the compiler read files of the machine
+    /// (`-I`, `--pre-include`, and all that this crate does not know to read none; headers that are not
+    /// given by [`KernelSource::with_headers`]) is not kept in a cache folder: a change of those files
+    /// would not be seen. A device with such a folder warns.
     #[must_use]
     pub const fn with_options(mut self, options: &'static [&'static str]) -> Self {
         self.options = options;

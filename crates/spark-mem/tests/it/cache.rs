@@ -71,3 +71,32 @@ fn keys_differ_in_every_part() {
         assert!(!keys[..idx].contains(key), "{idx}");
     }
 }
+
+/// A process that is killed while it keeps code leaves a file that nobody would ever ask for again.
+#[test]
+fn what_killed_processes_left_is_removed_by_who_writes_next() {
+    let cache = CacheDir::new();
+    let key = CacheKey::new(&[b"source"]);
+    let path = KernelCache::new(&cache.0).path(&key);
+    let folder = path.parent().unwrap();
+    std::fs::create_dir_all(folder).unwrap();
+    let name = path.file_name().unwrap().to_str().unwrap();
+    let make = |name: String, seconds: u64| {
+        let time = std::time::SystemTime::now() - std::time::Duration::from_secs(seconds);
+        let file = std::fs::File::create(folder.join(&name)).unwrap();
+        file.set_modified(time).unwrap();
+        folder.join(name)
+    };
+    let left = make(format!(".{name}.AbC123.tmp"), 2 * 3600);
+    let in_use = make(format!(".{name}.Yet123.tmp"), 60);
+    let somebodys = make(".notes.cubin.AbC123.tmp".to_owned(), 2 * 3600);
+    let kernels = KernelCache::new(&cache.0);
+    kernels.put(&key, b"code");
+    assert!(!left.exists());
+    let mut entries = cache.entries();
+    entries.sort();
+    let mut expected = [in_use, somebodys, path.clone()];
+    expected.sort();
+    assert_eq!(entries, expected);
+    assert_eq!(kernels.get(&key).as_deref(), Some(&b"code"[..]));
+}

@@ -142,6 +142,26 @@ fn code_that_hangs_on_files_of_the_machine_is_not_kept() {
     posed.assert_clean();
 }
 
+/// Words of comments and literals are no directives.
+#[test]
+fn code_that_only_speaks_of_other_files_is_kept() {
+    let posed = driver().pose(Persona::Spark);
+    for front in [
+        "__device__ void say() { printf(\"ERROR\"); }",
+        "// which half?? the first",
+        "// 5 % of the tiles include padding",
+        "#define N 4 // tiles that include padding",
+    ] {
+        let cache = CacheDir::new();
+        let text = format!("{front}\n{}", text("5"));
+        let source: KernelSource<OneNumber> = KernelSource::from_text("give.cu", text, "give");
+        precompile(&source, ComputeCapability::GB10, &cache.0)
+            .unwrap_or_else(|error| panic!("{front}: {error}"));
+        assert_eq!(cache.entries().len(), 1, "{front}");
+    }
+    posed.assert_clean();
+}
+
 #[test]
 fn texts_that_no_compiler_could_be_given_are_named() {
     let log_of = |source: KernelSource<OneNumber>, device: &Device| match device.kernel(&source) {

@@ -9,9 +9,10 @@
 //! shared_kind  which kind of memory shared buffers get
 //! real_compiler  NVRTC, where there is one
 //! children     what needs a process of its own
-//! files        loaded, mapped, as tensors
+//! files        loaded, mapped, as tensors      tensor_files  what the latter take on a card
 //! personas     what is particular to a GPU that the stand-in poses as
 //! candle       tensors from buffers and back
+//! lifetimes    what goes when, and what stays
 //! races        threads that share streams, in forced interleavings
 //! kernels      the kernels the suite launches  logged     what was logged meanwhile
 //! ```
@@ -43,6 +44,8 @@ mod images;
 #[cfg(feature = "cuda")]
 mod kept_code;
 mod kernels;
+#[cfg(feature = "cuda")]
+mod lifetimes;
 mod logged;
 #[cfg(feature = "cuda")]
 mod personas;
@@ -55,3 +58,5 @@ mod shared_kind;
 mod software;
 #[cfg(feature = "cuda")]
 mod stand_in;
+#[cfg(feature = "cuda")]
+mod tensor_files;
