@@ -187,6 +187,11 @@ fn step(
 ) {
     match instruction.op {
         Op::Branch { target } => return warp.branch(mask, target),
+        Op::Goto { target } => {
+            // Nothing that somebody wrote.
+            warp.n_instructions -= 1;
+            return warp.branch(mask, target);
+        }
         Op::Int32 { op, d, a, b, c } => warp.int_32(launch, op, d, [a, b, c], mask),
         Op::Int64 { op, d, a, b, c } => warp.int_64(launch, op, d, [a, b, c], mask),
         Op::Float32 { op, d, a, b, c } => warp.float_32(launch, op, d, [a, b, c], mask),

@@ -9,8 +9,8 @@
 //!
 //! Independent thread scheduling (CUDA C++ Programming Guide, "Independent Thread Scheduling"),
 //! with the deepest call and then the lowest pc first, which brings lanes together where an `if`
-//! or a loop ends. A program that relies on that order and not on a `.sync` is wrong; the order
-//! of warps and blocks is where it shows.
+//! or a loop's round ends, as code is laid out (`program::order`). A program that relies on that order
+//! and not on a `.sync` is wrong; the order of warps and blocks is where it shows.
 
 use crate::limits::{MOST_LOCAL_BYTES, MOST_REGISTER_BYTES};
 use crate::memory::{Actor, LaneWords};

@@ -1,5 +1,4 @@
-//! Which registers may be read before they are written, which results are read, and where lanes surely come,
-//! found without running.
+//! Which registers may be read before they are written, and which results are read, found without running.
 //!
 //! ```text
 //! gen(block)  registers that the block surely writes
@@ -12,8 +11,7 @@
 //! by lane; a guarded write never makes sure.
 //!
 //! ```text
-//! result_reads         atomics whose result some way reads before it is surely written anew (liveness, backward)
-//! leads_to(from, at)   every way from `from` to the function's end passes `at`, but for those that exit
+//! result_reads   atomics whose result some way reads before it is surely written anew (liveness, backward)
 //! ```
 
 use std::collections::{BTreeSet, HashMap};
@@ -33,9 +31,10 @@ pub(super) struct Uses {
     pub(super) writes: Vec<RegisterId>,
 }
 
-struct Block {
-    range: std::ops::Range<usize>,
-    next: Vec<usize>,
+/// Instructions that run one after the other, and the blocks that may follow.
+pub(super) struct Block {
+    pub(super) range: std::ops::Range<usize>,
+    pub(super) next: Vec<usize>,
 }
 
 /// Watches for the instructions of one function, whose first has the number `first`.
@@ -179,35 +178,6 @@ fn read_later(blocks: &[Block], words: usize, step: impl Fn(&mut [u64], usize)) 
     leaving
 }
 
-/// Whether lanes that stand at `from` surely come to `at` in the same function, unless they exit or
-/// trap before.
-pub(crate) fn leads_to(program: &Program, from: u32, at: u32) -> bool {
-    let mut seen = vec![0u64; program.instructions.len().div_ceil(64)];
-    let mut todo = vec![from];
-    let mut is_reached = false;
-    while let Some(pc) = todo.pop() {
-        if pc == at {
-            is_reached = true;
-            continue;
-        }
-        if holds(&seen, pc as usize) {
-            continue;
-        }
-        set(&mut seen, pc as usize);
-        let instruction = &program.instructions[pc as usize];
-        if matches!(instruction.op, Op::Return) {
-            return false;
-        }
-        let (targets, falls) = targets(&instruction.op, &program.branch_tables);
-        let ends = matches!(instruction.op, Op::Trap) && is_sure(instruction);
-        if !ends && (falls || !is_sure(instruction)) {
-            todo.push(pc + 1);
-        }
-        todo.extend(targets);
-    }
-    is_reached
-}
-
 /// Whether a lane that stands at `pc` of a kernel's own code does nothing more but end.
 pub(crate) fn only_ends(program: &Program, mut pc: u32) -> bool {
     // A branch to itself never ends.
@@ -216,7 +186,7 @@ pub(crate) fn only_ends(program: &Program, mut pc: u32) -> bool {
         match instruction.op {
             _ if !is_sure(instruction) => return false,
             Op::Return | Op::Exit | Op::Trap => return true,
-            Op::Branch { target } => pc = target,
+            Op::Branch { target } | Op::Goto { target } => pc = target,
             _ => return false,
         }
     }
@@ -227,21 +197,30 @@ fn is_sure(instruction: &Instruction) -> bool {
     instruction.guard.register == P::NONE
 }
 
-/// Where control goes from an instruction besides the next one, and whether it goes there too.
-fn targets(op: &Op, tables: &[Vec<u32>]) -> (Vec<u32>, bool) {
+/// Where control goes from an instruction besides the next one.
+fn targets<'a>(op: &'a Op, tables: &'a [Vec<u32>]) -> &'a [u32] {
     match op {
-        Op::Branch { target } => (vec![*target], false),
-        Op::BranchIndexed { targets, .. } => (tables[*targets as usize].clone(), false),
-        Op::Return | Op::Exit => (Vec::new(), false),
-        _ => (Vec::new(), true),
+        Op::Branch { target } | Op::Goto { target } => std::slice::from_ref(target),
+        Op::BranchIndexed { targets, .. } => &tables[*targets as usize],
+        _ => &[],
     }
 }
 
-fn blocks(first: u32, code: &[Instruction], tables: &[Vec<u32>]) -> Vec<Block> {
+/// Whether control may go on behind an instruction.
+pub(super) fn falls(instruction: &Instruction) -> bool {
+    let leaves = matches!(
+        instruction.op,
+        Op::Branch { .. } | Op::Goto { .. } | Op::BranchIndexed { .. } | Op::Return | Op::Exit
+    );
+    !leaves || !is_sure(instruction)
+}
+
+/// The blocks of a function in the order of the text.
+pub(super) fn blocks(first: u32, code: &[Instruction], tables: &[Vec<u32>]) -> Vec<Block> {
     let mut leaders = BTreeSet::from([0]);
     for (idx, instruction) in code.iter().enumerate() {
-        let (targets, falls) = targets(&instruction.op, tables);
-        if !targets.is_empty() || !falls {
+        let targets = targets(&instruction.op, tables);
+        if !targets.is_empty() || matches!(instruction.op, Op::Return | Op::Exit) {
             leaders.insert(idx + 1);
         }
         leaders.extend(targets.iter().map(|target| (target - first) as usize));
@@ -253,14 +232,13 @@ fn blocks(first: u32, code: &[Instruction], tables: &[Vec<u32>]) -> Vec<Block> {
     for (number, &begin) in leaders.iter().enumerate() {
         let end = leaders.get(number + 1).copied().unwrap_or(code.len());
         let last = &code[end - 1];
-        let (targets, falls) = targets(&last.op, tables);
-        let mut next: Vec<usize> = targets
+        let mut next: Vec<usize> = targets(&last.op, tables)
             .iter()
             .map(|target| (target - first) as usize)
             .filter(|target| *target < code.len())
             .map(block_at)
             .collect();
-        if (falls || !is_sure(last)) && end < code.len() {
+        if falls(last) && end < code.len() {
             next.push(number + 1);
         }
         blocks.push(Block {

@@ -664,6 +664,10 @@ pub(crate) enum Op {
     Branch {
         target: u32,
     },
+    /// Goes where the text goes on, which is elsewhere as the code is laid out.
+    Goto {
+        target: u32,
+    },
     BranchIndexed {
         index: R32,
         targets: u32,

@@ -21,6 +21,7 @@ use super::decode;
 use super::flow::{self, Uses};
 use super::instruction::{Condition, Instruction, Op};
 use super::layout::{CodeOf, EntryOf, FrameRange, GlobalOf, Named, Origin};
+use super::order;
 use super::rows::P;
 
 /// More shared memory than any card has.
@@ -357,6 +358,7 @@ impl<'a> Loader<'a> {
         code.n_predicates = n_predicates;
         code.local_bytes = frame.local_end as u32;
         code.param_bytes = frame.param_end as u32;
+        let uses = order::lay_out(&mut self.program, first, uses);
         self.watch(first, &uses);
         if function.kind == FunctionKind::Entry {
             self.entry(number, function, &frame)?;

@@ -9,6 +9,7 @@ mod hostile;
 mod instructions;
 mod kernels;
 mod launches;
+mod layouts;
 #[path = "../probes/mod.rs"]
 mod probes;
 mod races;
