@@ -1,7 +1,7 @@
 //! What instructions mean, family by family: vectors of the PTX manual, of NVIDIA's constant
 //! folder (`ptxas` 13.0) and of public test suites.
 
-use crate::support::{value_32, value_64, warp};
+use crate::support::{kernel, launch, value_32, value_64, warp};
 
 #[track_caller]
 fn check(instruction: &str, sources: &[u32], want: u32) {
@@ -462,6 +462,19 @@ fn atomics_give_the_old_value() {
         ),
         2f32.to_bits()
     );
+    // A NaN has the bits of every NaN, wherever it is added.
+    let tile = ".shared .align 8 .b8 tile[16];";
+    for (space, base) in [("shared", "%d2"), ("global", "%d30")] {
+        let body = format!(
+            "mov.u64 %d2, tile; st.{space}.u32 [{base}], 0x7fc00001; red.{space}.add.f32 [{base}], 0f3F800000;
+             ld.{space}.u32 %r1, [{base}]; st.{space}.u64 [{base}+8], 0x7ff8000000000001;
+             red.{space}.add.f64 [{base}+8], 0d3FF0000000000000; ld.{space}.u64 %d3, [{base}+8];
+             st.global.u32 [%d30], %r1; st.global.u64 [%d30+8], %d3;"
+        );
+        let (out, report) = launch(&kernel(tile, &body), (1, 1), 0, &[0], 4);
+        assert_eq!(report.findings, [], "{body}");
+        assert_eq!(out, [0x7fff_ffff, 0, 0, 0xfff8_0000], "{body}");
+    }
     // Subnormals count as zero in global memory.
     assert_eq!(
         on_global("red.global.add.f32 [%d30], 0f00000003;", 0x8000_0004),
