@@ -72,7 +72,8 @@
 //! ```
 //!
 //! After the manual "PTX ISA 9.1". Every block is a cluster of its own. Deliberately absent: clusters
-//! of several blocks; textures, mbarrier, wgmma, tcgen05 and bulk copies, which are refused by name when a file
+//! of several blocks; textures, mbarrier, wgmma, tcgen05, bulk copies, `mapa`, `alloca`, `stacksave`, `testp`, `fns`,
+//! `vadd` and its like, values of `.b128` and `%reserved_smem_offset_1`, which are refused by name when a file
 //! is loaded; caches and timing. Nothing here shares code with the crates it tests.
 
 #![forbid(unsafe_code)]

@@ -389,6 +389,14 @@ fn rare(
             warp.insert_field_64(launch, d, [a, b], [position, len], mask);
         }
         Op::Lop3 { d, a, b, c, table } => warp.lop3(launch, d, [a, b, c], table, mask),
+        Op::Lop3Test {
+            d,
+            p,
+            sources,
+            table,
+            logic,
+            condition,
+        } => warp.lop3_test(launch, (d, p), (sources, table), (logic, condition), mask),
         Op::Permute { mode, d, a, b, c } => warp.permute(launch, mode, d, [a, b, c], mask),
         Op::Funnel {
             left,

@@ -368,6 +368,15 @@ pub(crate) enum Op {
         c: R32,
         table: u8,
     },
+    /// The predicate is whether the result has a bit set, and, or or, the condition.
+    Lop3Test {
+        d: Slot,
+        p: P,
+        sources: List,
+        table: u8,
+        logic: Logic,
+        condition: Condition,
+    },
     Permute {
         mode: Permute,
         d: R32,

@@ -186,6 +186,22 @@ fn bits_and_bytes() {
         &[0xf0, 0xcc, 0xaa],
         (0xf0 & 0xcc | 0xaa) ^ 0xf0,
     );
+    // The same, and a predicate of whether a bit is set.
+    for (a, condition, or, and) in [(0xf0, 1, 1, 1), (0xf0, 0, 1, 0), (0, 1, 1, 0), (0, 0, 0, 0)] {
+        for (name, want) in [("or", or), ("and", and)] {
+            let test = |d: &str, q: &str| {
+                format!(
+                    "setp.{q}.u32 %p1, %r2, 0; mov.u32 %r4, %r1;
+                     lop3.{name}.b32 {d}|%p2, %r1, %r1, %r1, 0x80, {}%p1; selp.u32 %r5, 1, 0, %p2;
+                     mad.lo.u32 %r0, %r4, 2, %r5;",
+                    if q == "ne" { "" } else { "!" }
+                )
+            };
+            for body in [test("%r4", "ne"), test("_", "ne"), test("%r4", "eq")] {
+                check(&body, &[a, condition], 2 * a + want);
+            }
+        }
+    }
     check(
         "prmt.b32 %r0, %r1, %r2, 0x0A08;",
         &[0x0100_fe80, 0],
