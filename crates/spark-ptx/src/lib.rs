@@ -40,6 +40,9 @@
 //! - Bounds are those of an allocation, of a block's shared memory and of a thread's local memory, not of each
 //!   array in these. An address of local memory that comes from another thread leads to one's own.
 //! - A carry flag that no instruction has set is 0.
+//! - A register that was not written and that only `mov` and `shfl` read: these carry it, whatever becomes of it.
+//!   Any other instruction that reads it is a finding, `selp` included where it chooses the other operand.
+//! - In code with loops of several entries, or loops 64 deep, where lanes meet depends on the order of the text.
 //!
 //! # Speed
 //!

@@ -114,14 +114,19 @@ fn watch(warp: &mut Warp, block: &mut BlockState, launch: &Launch<'_>, mask: u32
         // The guard itself is read by all lanes, everything else by those that it lets through.
         let is_guard = *id == RegisterId::Predicate(instruction.guard.register.0);
         let readers = if is_guard { warp.active } else { mask };
-        let missing = readers & !warp.watched[*number as usize];
+        let missing = readers & !warp.written(*number);
         if missing != 0 {
             let lane = missing.trailing_zeros() as usize;
             block.report(warp, lane, FindingKind::UninitialisedRegister);
         }
     }
     for number in &watch.writes {
-        warp.watched[*number as usize] |= mask;
+        warp.note_written(*number, mask, mask);
+    }
+    // A shuffle carries when its members are there.
+    let is_at_once = !matches!(instruction.op, Op::Shuffle { .. });
+    if let Some(carry) = watch.carries.filter(|_| is_at_once) {
+        warp.note_written(carry.to, warp.written(carry.from), mask);
     }
 }
 

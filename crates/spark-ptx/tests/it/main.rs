@@ -15,3 +15,4 @@ mod probes;
 mod races;
 mod support;
 mod targets;
+mod written;
