@@ -413,8 +413,9 @@ impl Warp {
         self.active = 0;
         self.meet_at = u32::MAX;
         for lane in lanes_of(ready) {
-            let other = self.frame_of(lane);
-            if other.layout() != frame.layout() {
+            // Most often it is the same frame, which is quick to see.
+            let is_same = self.lane_frame[lane] == self.lane_frame[best];
+            if !is_same && self.frame_of(lane).layout() != frame.layout() {
                 continue;
             }
             if self.lane_pc[lane] == self.pc {
