@@ -40,6 +40,9 @@
 //! - Bounds are those of an allocation, of a block's shared memory and of a thread's local memory, not of each
 //!   array in these. An address of local memory that comes from another thread leads to one's own.
 //! - A carry flag that no instruction has set is 0.
+//! - A register that was not written and that only `mov` and `shfl` read: these carry it, whatever becomes of it.
+//!   Any other instruction that reads it is a finding, `selp` included where it chooses the other operand.
+//! - In code with loops of several entries, or loops 64 deep, where lanes meet depends on the order of the text.
 //!
 //! # Speed
 //!
@@ -72,7 +75,8 @@
 //! ```
 //!
 //! After the manual "PTX ISA 9.1". Every block is a cluster of its own. Deliberately absent: clusters
-//! of several blocks; textures, mbarrier, wgmma, tcgen05 and bulk copies, which are refused by name when a file
+//! of several blocks; textures, mbarrier, wgmma, tcgen05, bulk copies, `mapa`, `alloca`, `stacksave`, `testp`, `fns`,
+//! `vadd` and its like, values of `.b128` and `%reserved_smem_offset_1`, which are refused by name when a file
 //! is loaded; caches and timing. Nothing here shares code with the crates it tests.
 
 #![forbid(unsafe_code)]

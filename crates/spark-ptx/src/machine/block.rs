@@ -1,6 +1,5 @@
 //! Runs one block: its warps take turns in an order that the seed says.
 
-use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 
 use crate::check::{FindingKind, Sink};
@@ -32,7 +31,6 @@ pub(super) fn run(launch: &Launch<'_>, number: u64, shared: &mut Shared, sink: &
         phase_base: 0,
         sink: std::mem::take(sink),
         has_learned: false,
-        leads_to: HashMap::new(),
         is_stopped: false,
     };
     let n_warps = launch.n_threads.div_ceil(32);

@@ -1,7 +1,5 @@
 //! What the warps of a block share: shared memory, barriers, findings.
 
-use std::collections::HashMap;
-
 use crate::check::{FindingKind, Place, Sink};
 use crate::memory::Shared;
 
@@ -65,8 +63,6 @@ pub(crate) struct BlockState {
     /// Whether an atomic on global memory gave the block a value that it may look at: other blocks may have
     /// told it by one that they are done.
     pub(crate) has_learned: bool,
-    /// Whether lanes at the first pc surely come to the second: what was asked before.
-    pub(crate) leads_to: HashMap<(u32, u32), bool>,
     /// Whether the block cannot go on.
     pub(crate) is_stopped: bool,
 }

@@ -2,23 +2,23 @@
 //!
 //! ```text
 //! lanes that are elsewhere    exited, or about to with nothing else to do        fine
-//!                             every way of theirs leads here                     fine: they are waited for
-//!                             they may pass by                                   a finding
+//!                             before the instruction                             fine: they are waited for
+//!                             behind it                                          a finding
 //! ```
 //!
 //! PTX ISA 9.1: in code that is executed conditionally such an instruction may stand only where all
-//! threads of the warp (of a `barrier`: of the block) evaluate the condition alike. The order in which
-//! lanes run decides nothing: code that a compiler has put out of the way still comes back before a
-//! place where a GPU brings lanes together, which is where every way leads.
+//! threads of the warp (of a `barrier`: of the block) evaluate the condition alike. Code is laid out and
+//! lanes take turns so that those behind an instruction have passed it by in this round of every loop around it
+//! (`program::order`); that they may come to it in a later round makes no difference.
 
 use crate::check::FindingKind;
-use crate::program::{leads_to, only_ends};
+use crate::program::{Program, only_ends};
 
 use super::block_state::BlockState;
 use super::launch::Launch;
 use super::warp::{Warp, lanes_where};
 
-/// Reports the active lanes if live ones of the warp may never come to where they stand.
+/// Reports the active lanes if live ones of the warp have passed by where they stand.
 pub(super) fn check(warp: &Warp, block: &mut BlockState, launch: &Launch<'_>) {
     let elsewhere = warp.live & !warp.active;
     if elsewhere == 0 || warp.active == 0 {
@@ -27,22 +27,17 @@ pub(super) fn check(warp: &Warp, block: &mut BlockState, launch: &Launch<'_>) {
     let first = warp.active.trailing_zeros() as usize & 31;
     let here = warp.stack_of(first);
     let lanes = lanes_where(elsewhere, |lane| {
-        !comes(&warp.stack_of(lane), &here, block, launch)
+        !comes(&warp.stack_of(lane), &here, launch.program)
     });
     if lanes != 0 {
         block.report(warp, first, FindingKind::DivergentAligned { lanes });
     }
 }
 
-/// Whether a lane with the stack `there` surely comes to the top of `here`, or only ends.
-fn comes(
-    there: &[(u32, u32)],
-    here: &[(u32, u32)],
-    block: &mut BlockState,
-    launch: &Launch<'_>,
-) -> bool {
+/// Whether a lane with the stack `there` is still before the top of `here`, or only ends.
+fn comes(there: &[(u32, u32)], here: &[(u32, u32)], program: &Program) -> bool {
     if let [(_, pc)] = *there
-        && only_ends(launch.program, pc)
+        && only_ends(program, pc)
     {
         return true;
     }
@@ -57,11 +52,7 @@ fn comes(
         }
         // A lane inside of a call goes on behind it; the active ones came here through theirs.
         let at = if is_last { this.1 } else { this.1 - 1 };
-        let way = (that.1, at);
-        return *block
-            .leads_to
-            .entry(way)
-            .or_insert_with(|| leads_to(launch.program, way.0, way.1));
+        return that.1 <= at;
     }
     false
 }

@@ -7,7 +7,7 @@
 //! base   the block's: 2047 more, and its words counted anew, when 4095 phases are full
 //! ```
 //!
-//! Blocks of one launch are not ordered. A write where another block wrote, and a read of what
+//! Blocks of one launch are not ordered. A write where another block wrote something else, and a read of what
 //! another block wrote, are races, unless both are atomic for all blocks, or this block has looked at the
 //! result of such an atomic before (it may have learned that the other is done; whether it did is not followed).
 //!
@@ -139,7 +139,7 @@ impl GlobalRaces {
     }
 
     /// Notes a write; who else wrote one of the bytes. `changes` says whether bytes of a word that
-    /// another thread of the block wrote become others.
+    /// somebody else wrote become others.
     ///
     /// Two threads of the interpreter that note one word in the same moment may both miss it; one
     /// thread misses none.
@@ -391,7 +391,7 @@ fn note_write(
     let bytes = key >> LAST_SHIFT & 15;
     let both_strong = are_both_strong(old, key);
     if (old ^ key) & BLOCK != 0 {
-        if old >> BYTES_SHIFT & bytes != 0 && !both_strong {
+        if old >> BYTES_SHIFT & bytes != 0 && !both_strong && changes() {
             met = Some(Met::Block((old & BLOCK) - 1));
         }
     } else {

@@ -114,14 +114,19 @@ fn watch(warp: &mut Warp, block: &mut BlockState, launch: &Launch<'_>, mask: u32
         // The guard itself is read by all lanes, everything else by those that it lets through.
         let is_guard = *id == RegisterId::Predicate(instruction.guard.register.0);
         let readers = if is_guard { warp.active } else { mask };
-        let missing = readers & !warp.watched[*number as usize];
+        let missing = readers & !warp.written(*number);
         if missing != 0 {
             let lane = missing.trailing_zeros() as usize;
             block.report(warp, lane, FindingKind::UninitialisedRegister);
         }
     }
     for number in &watch.writes {
-        warp.watched[*number as usize] |= mask;
+        warp.note_written(*number, mask, mask);
+    }
+    // A shuffle carries when its members are there.
+    let is_at_once = !matches!(instruction.op, Op::Shuffle { .. });
+    if let Some(carry) = watch.carries.filter(|_| is_at_once) {
+        warp.note_written(carry.to, warp.written(carry.from), mask);
     }
 }
 
@@ -187,6 +192,11 @@ fn step(
 ) {
     match instruction.op {
         Op::Branch { target } => return warp.branch(mask, target),
+        Op::Goto { target } => {
+            // Nothing that somebody wrote.
+            warp.n_instructions -= 1;
+            return warp.branch(mask, target);
+        }
         Op::Int32 { op, d, a, b, c } => warp.int_32(launch, op, d, [a, b, c], mask),
         Op::Int64 { op, d, a, b, c } => warp.int_64(launch, op, d, [a, b, c], mask),
         Op::Float32 { op, d, a, b, c } => warp.float_32(launch, op, d, [a, b, c], mask),
@@ -384,6 +394,14 @@ fn rare(
             warp.insert_field_64(launch, d, [a, b], [position, len], mask);
         }
         Op::Lop3 { d, a, b, c, table } => warp.lop3(launch, d, [a, b, c], table, mask),
+        Op::Lop3Test {
+            d,
+            p,
+            sources,
+            table,
+            logic,
+            condition,
+        } => warp.lop3_test(launch, (d, p), (sources, table), (logic, condition), mask),
         Op::Permute { mode, d, a, b, c } => warp.permute(launch, mode, d, [a, b, c], mask),
         Op::Funnel {
             left,

@@ -9,8 +9,8 @@
 //!
 //! Independent thread scheduling (CUDA C++ Programming Guide, "Independent Thread Scheduling"),
 //! with the deepest call and then the lowest pc first, which brings lanes together where an `if`
-//! or a loop ends. A program that relies on that order and not on a `.sync` is wrong; the order
-//! of warps and blocks is where it shows.
+//! or a loop's round ends, as code is laid out (`program::order`). A program that relies on that order
+//! and not on a `.sync` is wrong; the order of warps and blocks is where it shows.
 
 use crate::limits::{MOST_LOCAL_BYTES, MOST_REGISTER_BYTES};
 use crate::memory::{Actor, LaneWords};
@@ -39,6 +39,7 @@ pub(crate) struct Frame {
     pub(crate) base_32: usize,
     pub(crate) base_64: usize,
     pub(crate) base_predicate: usize,
+    pub(crate) base_watched: usize,
     pub(crate) local: u32,
     pub(crate) param: u32,
     /// Bytes of each that are its own.
@@ -47,6 +48,19 @@ pub(crate) struct Frame {
     pub(crate) depth: u32,
     /// Lanes in it; none when it is free.
     pub(crate) lanes: u32,
+}
+
+impl Frame {
+    /// What lanes that run together have in common: the function, and where its registers and memory are.
+    fn layout(&self) -> (u32, [usize; 4], [u32; 2]) {
+        let bases = [
+            self.base_32,
+            self.base_64,
+            self.base_predicate,
+            self.base_watched,
+        ];
+        (self.function, bases, [self.local, self.param])
+    }
 }
 
 /// A copy that was begun and not waited for.
@@ -85,8 +99,8 @@ pub(crate) struct Warp {
     predicates: Vec<u32>,
     pub(crate) special_32: Vec<[u32; 32]>,
     pub(crate) special_64: Vec<[u64; 32]>,
-    /// Lanes that have written each watched register.
-    pub(crate) watched: Vec<u32>,
+    /// Lanes that have written each watched register, of all frames.
+    watched: Vec<u32>,
     pub(crate) carry: u32,
     pub(crate) pc: u32,
     pub(crate) active: u32,
@@ -148,6 +162,7 @@ impl Warp {
             base_32: 0,
             base_64: 0,
             base_predicate: 0,
+            base_watched: 0,
             local: 0,
             param: 0,
             local_bytes: code.local_bytes,
@@ -167,7 +182,7 @@ impl Warp {
             predicates: vec![0; code.n_predicates as usize],
             special_32: Vec::new(),
             special_64: Vec::new(),
-            watched: vec![0; launch.program.n_watched as usize],
+            watched: vec![0; code.n_watched as usize],
             carry: 0,
             pc: code.first,
             active: live,
@@ -307,6 +322,17 @@ impl Warp {
         *row = *row & !mask | values & mask;
     }
 
+    /// Lanes that have written a watched register of the frame, by its number in the function.
+    pub(crate) fn written(&self, number: u32) -> u32 {
+        self.watched[self.frame.base_watched + number as usize]
+    }
+
+    /// Notes which lanes of a mask have written a watched register.
+    pub(crate) fn note_written(&mut self, number: u32, lanes: u32, mask: u32) {
+        let written = &mut self.watched[self.frame.base_watched + number as usize];
+        *written = *written & !mask | lanes & mask;
+    }
+
     /// Rows of a list, copied.
     pub(crate) fn rows_of(
         &self,
@@ -387,11 +413,9 @@ impl Warp {
         self.active = 0;
         self.meet_at = u32::MAX;
         for lane in lanes_of(ready) {
-            let other = self.frame_of(lane);
-            let is_alike = (other.base_32, other.base_64, other.local, other.param)
-                == (frame.base_32, frame.base_64, frame.local, frame.param)
-                && other.function == frame.function;
-            if !is_alike {
+            // Most often it is the same frame, which is quick to see.
+            let is_same = self.lane_frame[lane] == self.lane_frame[best];
+            if !is_same && self.frame_of(lane).layout() != frame.layout() {
                 continue;
             }
             if self.lane_pc[lane] == self.pc {
@@ -428,16 +452,7 @@ impl Warp {
     pub(crate) fn parked_at_one_place(&self) -> bool {
         let waiting = self.parked & self.live;
         let first = waiting.trailing_zeros() as usize & 31;
-        let place = |lane: usize| {
-            let frame = self.frame_of(lane);
-            (
-                self.lane_pc[lane],
-                frame.base_32,
-                frame.base_64,
-                frame.local,
-                frame.param,
-            )
-        };
+        let place = |lane: usize| (self.lane_pc[lane], self.frame_of(lane).layout());
         lanes_of(waiting).all(|lane| place(lane) == place(first))
     }
 
@@ -487,13 +502,15 @@ impl Warp {
         let base_32 = caller.base_32 + here.n_rows_32 as usize;
         let base_64 = caller.base_64 + here.n_rows_64 as usize;
         let base_predicate = caller.base_predicate + here.n_predicates as usize;
+        let base_watched = caller.base_watched + here.n_watched as usize;
         let local = (caller.local + here.local_bytes).next_multiple_of(FRAME_ALIGN);
         let param = (caller.param + here.param_bytes).next_multiple_of(FRAME_ALIGN);
         let end_32 = base_32 + there.n_rows_32 as usize;
         let end_64 = base_64 + there.n_rows_64 as usize;
         let end_predicate = base_predicate + there.n_predicates as usize;
+        let end_watched = base_watched + there.n_watched as usize;
         let is_too_deep = caller.depth >= MAX_DEPTH
-            || end_32 + 2 * end_64 + end_predicate / 32 > self.max_rows
+            || end_32 + 2 * end_64 + (end_predicate + end_watched) / 32 > self.max_rows
             || local + there.local_bytes + param + there.param_bytes > self.max_stack_bytes;
         if is_too_deep {
             return false;
@@ -505,6 +522,11 @@ impl Warp {
             .resize(grow(self.regs_64.len(), end_64), [0; 32]);
         self.predicates
             .resize(grow(self.predicates.len(), end_predicate), 0);
+        self.watched
+            .resize(grow(self.watched.len(), end_watched), 0);
+        for written in &mut self.watched[base_watched..end_watched] {
+            *written &= !mask;
+        }
         self.local.reserve(local + there.local_bytes);
         self.params.reserve(param + there.param_bytes);
         self.local.forget(local, there.local_bytes, mask);
@@ -529,6 +551,7 @@ impl Warp {
                 base_32,
                 base_64,
                 base_predicate,
+                base_watched,
                 local,
                 param,
                 local_bytes: there.local_bytes,

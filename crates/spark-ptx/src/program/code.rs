@@ -61,7 +61,6 @@ pub(crate) struct Program {
     pub(crate) forms: Forms,
     /// Registers that are read where they may not be written, by instruction.
     pub(crate) watches: HashMap<u32, Watch>,
-    pub(crate) n_watched: u32,
     /// Names of source files by their number.
     pub(crate) files: HashMap<u32, String>,
 }
@@ -84,7 +83,6 @@ impl Program {
             n_branch_targets: 0,
             forms: Forms::default(),
             watches: HashMap::new(),
-            n_watched: Default::default(),
             files: HashMap::new(),
         }
     }

@@ -368,6 +368,15 @@ pub(crate) enum Op {
         c: R32,
         table: u8,
     },
+    /// The predicate is whether the result has a bit set, and, or or, the condition.
+    Lop3Test {
+        d: Slot,
+        p: P,
+        sources: List,
+        table: u8,
+        logic: Logic,
+        condition: Condition,
+    },
     Permute {
         mode: Permute,
         d: R32,
@@ -662,6 +671,10 @@ pub(crate) enum Op {
         aligned: bool,
     },
     Branch {
+        target: u32,
+    },
+    /// Goes where the text goes on, which is elsewhere as the code is laid out.
+    Goto {
         target: u32,
     },
     BranchIndexed {

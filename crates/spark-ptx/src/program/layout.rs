@@ -38,6 +38,8 @@ pub(crate) struct CodeOf {
     pub(crate) n_rows_32: u32,
     pub(crate) n_rows_64: u32,
     pub(crate) n_predicates: u32,
+    /// Registers of a frame that are watched.
+    pub(crate) n_watched: u32,
     /// Local memory of a frame in bytes.
     pub(crate) local_bytes: u32,
     /// Results, parameters, then variables of calls.
@@ -103,10 +105,19 @@ pub(crate) enum RegisterId {
     Predicate(u16),
 }
 
+/// A value that goes from one place to another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Carry<T> {
+    pub(crate) to: T,
+    pub(crate) from: T,
+}
+
 /// What is looked at when a watched instruction runs.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Watch {
     /// Number of the watched register, and the register.
     pub(crate) reads: Vec<(u32, RegisterId)>,
     pub(crate) writes: Vec<u32>,
+    /// The destination is as written as the source is.
+    pub(crate) carries: Option<Carry<u32>>,
 }

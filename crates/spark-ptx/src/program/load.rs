@@ -21,6 +21,7 @@ use super::decode;
 use super::flow::{self, Uses};
 use super::instruction::{Condition, Instruction, Op};
 use super::layout::{CodeOf, EntryOf, FrameRange, GlobalOf, Named, Origin};
+use super::order;
 use super::rows::P;
 
 /// More shared memory than any card has.
@@ -173,6 +174,7 @@ impl<'a> Loader<'a> {
                     n_rows_32: 0,
                     n_rows_64: 0,
                     n_predicates: 0,
+                    n_watched: 0,
                     local_bytes: 0,
                     param_bytes: end as u32,
                     results,
@@ -357,14 +359,15 @@ impl<'a> Loader<'a> {
         code.n_predicates = n_predicates;
         code.local_bytes = frame.local_end as u32;
         code.param_bytes = frame.param_end as u32;
-        self.watch(first, &uses);
+        let uses = order::lay_out(&mut self.program, first, uses);
+        self.watch(number, first, &uses);
         if function.kind == FunctionKind::Entry {
             self.entry(number, function, &frame)?;
         }
         Ok(self.shared_grain(first))
     }
 
-    fn watch(&mut self, first: u32, uses: &[Uses]) {
+    fn watch(&mut self, number: u32, first: u32, uses: &[Uses]) {
         let program = &mut self.program;
         let code = &program.instructions[first as usize..];
         let watches = flow::watches(
@@ -372,7 +375,7 @@ impl<'a> Loader<'a> {
             code,
             uses,
             &program.branch_tables,
-            &mut program.n_watched,
+            &mut program.functions[number as usize].n_watched,
         );
         for at in watches.keys() {
             program.instructions[*at as usize].is_watched = true;
@@ -528,12 +531,10 @@ fn decode_statements<'a>(
             }
             StatementKind::Instruction(written) => {
                 let instruction = decode::instruction(builder, written)?;
+                let (reads, writes) = (builder.reads.clone(), builder.writes.clone());
+                uses.push(Uses::new(builder.program, &instruction.op, reads, writes));
                 builder.program.instructions.push(instruction);
                 builder.program.origins.push(origin);
-                uses.push(Uses {
-                    reads: builder.reads.clone(),
-                    writes: builder.writes.clone(),
-                });
             }
             _ => {}
         }

@@ -9,12 +9,13 @@ mod instruction;
 mod layout;
 mod load;
 mod opcode;
+mod order;
 mod rows;
 mod special;
 
 pub(crate) use access::*;
 pub(crate) use code::{Constant, FUNCTION_WINDOW, Program};
-pub(crate) use flow::{leads_to, only_ends};
+pub(crate) use flow::only_ends;
 pub(crate) use instruction::*;
 pub(crate) use layout::*;
 pub(crate) use load::load;

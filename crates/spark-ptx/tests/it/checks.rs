@@ -369,6 +369,21 @@ fn sources_of_copies_that_change() {
 }
 
 #[test]
+fn blocks_that_write_the_same_value_do_not_race() {
+    let body = |value: &str| format!("mov.u32 %r1, %ctaid.x; st.global.u32 [%d30], {value};");
+    let is_race = |it: &FindingKind| matches!(it, FindingKind::GlobalRace { .. });
+    check_bodies((4, 1), "", &body("%r1"), &body("7"), is_race);
+    // Half of a word, of which each block writes the other.
+    let halves = |value: &str| format!("{} st.global.u16 [%d30+2], {value};", body("7"));
+    check_bodies((4, 1), "", &halves("%r1"), &halves("0"), is_race);
+    // What another block wrote is read all the same.
+    let read = "mov.u32 %r1, %ctaid.x; setp.lt.u32 %p1, %r1, 2; @%p1 st.global.u32 [%d30], 7;
+        @!%p1 ld.global.u32 %r2, [%d30];";
+    let found = findings(&kernel("", read), (4, 1), 1, 1);
+    assert!(found.iter().any(is_race), "{found:?}");
+}
+
+#[test]
 fn blocks_that_race_in_global_memory() {
     let body = |index: &str| {
         format!(

@@ -373,6 +373,11 @@ fn operands_that_do_not_fit() {
         "ld.global.u64 %r0, [%d0];",
         "cp.async.cg.shared.global [%r0], [%d0], 8;",
         "lop3.b32 %r0, %r1, %r2, %r3, 256;",
+        "lop3.or.b32 %r0, %r1, %r2, %r3, 1, %p1;",
+        "lop3.or.b32 %d0|%p0, %r1, %r2, %r3, 1, %p1;",
+        "lop3.and.b32 %r0|_, %r1, %r2, %r3, 1, %p1;",
+        "lop3.b32 %r0|%p0, %r1, %r2, %r3, 1;",
+        "lop3.xor.b32 %r0|%p0, %r1, %r2, %r3, 1, %p1;",
         "call f, (%r0);",
         "mov.b64 {%r0, %r1, %r2}, %d0;",
     ] {

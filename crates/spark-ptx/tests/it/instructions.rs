@@ -1,7 +1,7 @@
 //! What instructions mean, family by family: vectors of the PTX manual, of NVIDIA's constant
 //! folder (`ptxas` 13.0) and of public test suites.
 
-use crate::support::{value_32, value_64, warp};
+use crate::support::{kernel, launch, value_32, value_64, warp};
 
 #[track_caller]
 fn check(instruction: &str, sources: &[u32], want: u32) {
@@ -186,6 +186,22 @@ fn bits_and_bytes() {
         &[0xf0, 0xcc, 0xaa],
         (0xf0 & 0xcc | 0xaa) ^ 0xf0,
     );
+    // The same, and a predicate of whether a bit is set.
+    for (a, condition, or, and) in [(0xf0, 1, 1, 1), (0xf0, 0, 1, 0), (0, 1, 1, 0), (0, 0, 0, 0)] {
+        for (name, want) in [("or", or), ("and", and)] {
+            let test = |d: &str, q: &str| {
+                format!(
+                    "setp.{q}.u32 %p1, %r2, 0; mov.u32 %r4, %r1;
+                     lop3.{name}.b32 {d}|%p2, %r1, %r1, %r1, 0x80, {}%p1; selp.u32 %r5, 1, 0, %p2;
+                     mad.lo.u32 %r0, %r4, 2, %r5;",
+                    if q == "ne" { "" } else { "!" }
+                )
+            };
+            for body in [test("%r4", "ne"), test("_", "ne"), test("%r4", "eq")] {
+                check(&body, &[a, condition], 2 * a + want);
+            }
+        }
+    }
     check(
         "prmt.b32 %r0, %r1, %r2, 0x0A08;",
         &[0x0100_fe80, 0],
@@ -462,6 +478,19 @@ fn atomics_give_the_old_value() {
         ),
         2f32.to_bits()
     );
+    // A NaN has the bits of every NaN, wherever it is added.
+    let tile = ".shared .align 8 .b8 tile[16];";
+    for (space, base) in [("shared", "%d2"), ("global", "%d30")] {
+        let body = format!(
+            "mov.u64 %d2, tile; st.{space}.u32 [{base}], 0x7fc00001; red.{space}.add.f32 [{base}], 0f3F800000;
+             ld.{space}.u32 %r1, [{base}]; st.{space}.u64 [{base}+8], 0x7ff8000000000001;
+             red.{space}.add.f64 [{base}+8], 0d3FF0000000000000; ld.{space}.u64 %d3, [{base}+8];
+             st.global.u32 [%d30], %r1; st.global.u64 [%d30+8], %d3;"
+        );
+        let (out, report) = launch(&kernel(tile, &body), (1, 1), 0, &[0], 4);
+        assert_eq!(report.findings, [], "{body}");
+        assert_eq!(out, [0x7fff_ffff, 0, 0, 0xfff8_0000], "{body}");
+    }
     // Subnormals count as zero in global memory.
     assert_eq!(
         on_global("red.global.add.f32 [%d30], 0f00000003;", 0x8000_0004),

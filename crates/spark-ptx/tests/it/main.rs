@@ -9,8 +9,10 @@ mod hostile;
 mod instructions;
 mod kernels;
 mod launches;
+mod layouts;
 #[path = "../probes/mod.rs"]
 mod probes;
 mod races;
 mod support;
 mod targets;
+mod written;

@@ -231,7 +231,8 @@ fn atomics_of_a_block_race_with_those_of_another() {
     }
     let loads = |scope: &str| {
         format!(
-            "setp.eq.u32 %p1, %r30, 0; @%p1 st.relaxed.{scope}.global.u32 [%d30], 1; ld.relaxed.{scope}.global.u32 %r1, [%d30];"
+            "mov.u32 %r2, %ctaid.x; setp.eq.u32 %p1, %r30, 0; @%p1 st.relaxed.{scope}.global.u32 [%d30], %r2;
+             ld.relaxed.{scope}.global.u32 %r1, [%d30];"
         )
     };
     let found = findings(&kernel("", &loads("cta")), (4, 32), 64, 64);

@@ -9,6 +9,7 @@ use crate::machine::warp::{Warp, lanes_of};
 use crate::program::{Access, AccessSpace, AddressOperand, AtomicOp, List, Scope};
 
 use super::checks::space_name;
+use super::float::{canonical, canonical_64};
 
 /// f32 added in global memory, where subnormals count as zero.
 fn add_flushed(a: f32, b: f32) -> f32 {
@@ -90,9 +91,9 @@ fn changed(op: AtomicOp, bytes: u8, is_global: bool, old: u64, a: u64, b: u64) -
         AtomicOp::AddF32 => {
             let (x, y) = (f32::from_bits(old as u32), f32::from_bits(a as u32));
             let sum = if is_global { add_flushed(x, y) } else { x + y };
-            u64::from(sum.to_bits())
+            u64::from(canonical(sum))
         }
-        AtomicOp::AddF64 => (f64::from_bits(old) + f64::from_bits(a)).to_bits(),
+        AtomicOp::AddF64 => canonical_64(f64::from_bits(old) + f64::from_bits(a)),
         AtomicOp::AddF16 => u64::from(add_half(old as u16, a as u16)),
         AtomicOp::AddBf16 => u64::from(add_brain(old as u16, a as u16)),
         AtomicOp::AddF16x2 => in_halves(old, a, add_half),

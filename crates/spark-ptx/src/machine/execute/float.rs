@@ -7,7 +7,8 @@ use crate::program::{FloatOp, List, QuickConversion, R32, R64, Slot};
 /// What NVIDIA's hardware gives where a result is no number.
 const NAN_32: u32 = 0x7fff_ffff;
 
-fn canonical(value: f32) -> u32 {
+/// The bits of a result; a NaN has those of every NaN, whatever the machine here makes.
+pub(super) fn canonical(value: f32) -> u32 {
     if value.is_nan() {
         NAN_32
     } else {
@@ -39,7 +40,8 @@ fn max_32(a: f32, b: f32) -> u32 {
 /// What NVIDIA's hardware gives in f64 where a result is no number.
 const NAN_64: u64 = 0xfff8_0000_0000_0000;
 
-fn canonical_64(value: f64) -> u64 {
+/// The same in f64.
+pub(super) fn canonical_64(value: f64) -> u64 {
     if value.is_nan() {
         NAN_64
     } else {

@@ -4,8 +4,8 @@
 //! Lanes that are switched off are computed and dropped: nothing here can fail.
 
 use crate::machine::launch::Launch;
-use crate::machine::warp::Warp;
-use crate::program::{ByteOp, CarryOp, IntOp, Permute, R32, R64};
+use crate::machine::warp::{Warp, lanes_where};
+use crate::program::{ByteOp, CarryOp, Condition, IntOp, List, Logic, P, Permute, R32, R64, Slot};
 
 #[inline(always)]
 fn map1<T: Copy, U: Copy + Default>(a: &[T; 32], f: impl Fn(T) -> U) -> [U; 32] {
@@ -408,9 +408,37 @@ impl Warp {
         table: u8,
         mask: u32,
     ) {
+        let values = self.table_of_bits(launch, [a, b, c], table);
+        self.write_32(d, &values, mask);
+    }
+
+    pub(crate) fn lop3_test(
+        &mut self,
+        launch: &Launch<'_>,
+        (d, p): (Slot, P),
+        (sources, table): (List, u8),
+        (logic, condition): (Logic, Condition),
+        mask: u32,
+    ) {
+        let [Slot::W32(a), Slot::W32(b), Slot::W32(c)] = *launch.program.list(sources) else {
+            return;
+        };
+        let values = self.table_of_bits(launch, [a, b, c], table);
+        let has_bits = lanes_where(u32::MAX, |lane| values[lane] != 0);
+        let condition = self.condition(condition);
+        let holds = match logic {
+            Logic::And => has_bits & condition,
+            _ => has_bits | condition,
+        };
+        self.write_slot(d, &values.map(u64::from), mask);
+        self.write_predicate(p, holds, mask);
+    }
+
+    /// Each bit by a table of the bits of three rows.
+    fn table_of_bits(&self, launch: &Launch<'_>, [a, b, c]: [R32; 3], table: u8) -> [u32; 32] {
         let (a, b) = (self.row_32(launch, a), self.row_32(launch, b));
         let c = self.row_32(launch, c);
-        let values = map3(a, b, c, |a, b, c| {
+        map3(a, b, c, |a, b, c| {
             let mut result = 0;
             for entry in 0..8 {
                 if table >> entry & 1 != 0 {
@@ -421,8 +449,7 @@ impl Warp {
                 }
             }
             result
-        });
-        self.write_32(d, &values, mask);
+        })
     }
 
     pub(crate) fn permute(

@@ -13,7 +13,7 @@ use crate::check::FindingKind;
 use crate::machine::block_state::BlockState;
 use crate::machine::launch::Launch;
 use crate::machine::warp::{Warp, lanes_of, lanes_where};
-use crate::program::{Op, R32, Shuffle, Slot, Vote, WarpReduction};
+use crate::program::{Carry, Op, R32, Shuffle, Slot, Vote, WarpReduction};
 
 /// What members bring.
 #[derive(Default)]
@@ -22,12 +22,16 @@ struct Asked {
     b: [u32; 32],
     c: [u32; 32],
     ballot: u32,
+    /// Members of a shuffle that have written what they bring.
+    written: u32,
 }
 
 /// What they get: a value each, and for which of them the predicate holds.
 struct Answer {
     values: [u32; 32],
     holds: u32,
+    /// Members of a shuffle that get what somebody has written.
+    written: u32,
     /// Members that take a value of a lane that is none, each with that lane.
     absent: Vec<(usize, u32)>,
 }
@@ -62,6 +66,14 @@ fn are_alike(this: &Op, that: &Op) -> bool {
     }
 }
 
+/// Watched registers between which an instruction carries.
+fn carried_at(launch: &Launch<'_>, pc: u32) -> Option<Carry<u32>> {
+    if !launch.program.instructions[pc as usize].is_watched {
+        return None;
+    }
+    launch.program.watches.get(&pc)?.carries
+}
+
 fn take<T: Copy>(to: &mut [T; 32], from: &[T; 32], lanes: u32) {
     if lanes == u32::MAX {
         *to = *from;
@@ -76,6 +88,7 @@ fn answer(op: &Op, asked: &Asked, members: u32) -> Answer {
     let mut answer = Answer {
         values: [0; 32],
         holds: 0,
+        written: 0,
         absent: Vec::new(),
     };
     match *op {
@@ -129,6 +142,7 @@ fn answer(op: &Op, asked: &Asked, members: u32) -> Answer {
 fn shuffle(mode: Shuffle, asked: &Asked, members: u32, answer: &mut Answer) {
     for lane in lanes_of(members) {
         answer.values[lane] = asked.a[lane] as u32;
+        answer.written |= asked.written & 1 << lane;
         let (own, by) = (lane as u32, asked.b[lane] & 31);
         let (clamp, segment) = (asked.c[lane] & 31, asked.c[lane] >> 8 & 31);
         let highest = own & segment | clamp & !segment;
@@ -156,9 +170,12 @@ fn shuffle(mode: Shuffle, asked: &Asked, members: u32, answer: &mut Answer) {
         }
         answer.holds |= 1 << lane;
         let from = from as u32;
+        let mut is_written = asked.written >> from & 1;
         if members >> from & 1 == 0 {
             answer.absent.push((lane, from));
+            is_written = 1;
         }
+        answer.written = answer.written & !(1 << lane) | is_written << lane;
         answer.values[lane] = asked.a[from as usize] as u32;
     }
 }
@@ -173,12 +190,12 @@ impl Warp {
         members: u32,
     ) {
         let mut asked = Asked::default();
-        self.ask(launch, op, members, &mut asked);
+        self.ask(launch, self.pc, members, &mut asked);
         let answer = answer(op, &asked, members);
         for &(lane, from) in &answer.absent {
             block.report(self, lane, FindingKind::AbsentLane { lane: from });
         }
-        self.give(op, &answer, members);
+        self.give(launch, self.pc, &answer, members);
     }
 
     /// Runs an instruction whose members all wait, at several places; whether there was one.
@@ -207,7 +224,7 @@ impl Warp {
             let mut asked = Asked::default();
             for lane in lanes_of(members) {
                 self.frame = *self.frame_of(lane);
-                self.ask(launch, &op_at(self, lane), 1 << lane, &mut asked);
+                self.ask(launch, self.lane_pc[lane], 1 << lane, &mut asked);
             }
             let answer = answer(&op, &asked, members);
             for &(lane, from) in &answer.absent {
@@ -216,7 +233,7 @@ impl Warp {
             }
             for lane in lanes_of(members) {
                 self.frame = *self.frame_of(lane);
-                self.give(&op_at(self, lane), &answer, 1 << lane);
+                self.give(launch, self.lane_pc[lane], &answer, 1 << lane);
                 self.lane_pc[lane] += 1;
             }
             self.parked &= !members;
@@ -231,8 +248,10 @@ impl Warp {
         mask_row(launch, op).map(|row| self.row_32(launch, row)[lane])
     }
 
-    fn ask(&self, launch: &Launch<'_>, op: &Op, lanes: u32, asked: &mut Asked) {
-        match *op {
+    fn ask(&self, launch: &Launch<'_>, pc: u32, lanes: u32, asked: &mut Asked) {
+        let written = carried_at(launch, pc).map_or(u32::MAX, |carry| self.written(carry.from));
+        asked.written |= written & lanes;
+        match launch.program.instructions[pc as usize].op {
             Op::Shuffle { operands, .. } => {
                 let [Slot::W32(a), Slot::W32(b), Slot::W32(c), _] = *launch.program.list(operands)
                 else {
@@ -253,8 +272,11 @@ impl Warp {
         }
     }
 
-    fn give(&mut self, op: &Op, answer: &Answer, lanes: u32) {
-        match *op {
+    fn give(&mut self, launch: &Launch<'_>, pc: u32, answer: &Answer, lanes: u32) {
+        if let Some(carry) = carried_at(launch, pc) {
+            self.note_written(carry.to, answer.written, lanes);
+        }
+        match launch.program.instructions[pc as usize].op {
             Op::Shuffle { d, p, .. } | Op::MatchAll { d, p, .. } | Op::Elect { d, p, .. } => {
                 self.write_32(d, &answer.values, lanes);
                 self.write_predicate(p, answer.holds, lanes);

@@ -3,9 +3,9 @@
 use crate::error::LoadError;
 use crate::program::builder::Builder;
 use crate::program::code::Constant;
-use crate::program::instruction::{ByteOp, CarryOp, IntOp, Op, Permute};
+use crate::program::instruction::{ByteOp, CarryOp, IntOp, Logic, Op, Permute};
 use crate::program::opcode::{Meaning, Opcode, Type};
-use crate::program::rows::{R32, R64};
+use crate::program::rows::{P, R32, R64, Slot};
 use crate::text::{Number, Operand};
 
 type Decoded = Result<Option<Op>, LoadError>;
@@ -409,8 +409,12 @@ fn lop3<'a>(
     if !opcode.take("b32") {
         return builder.unknown("its type");
     }
-    let [d, a, b, c, table] = operands else {
-        return builder.refuse("five operands are wanted");
+    let logic = opcode.take_of(&[("or", Logic::Or), ("and", Logic::And)]);
+    let (d, a, b, c, table, condition) = match (operands, logic) {
+        ([d, a, b, c, table], None) => (d, a, b, c, table, None),
+        ([d, a, b, c, table, condition], Some(_)) => (d, a, b, c, table, Some(condition)),
+        (_, None) => return builder.refuse("five operands are wanted"),
+        (_, Some(_)) => return builder.refuse("six operands are wanted"),
     };
     let Operand::Literal(Number::Integer(table @ 0..=255), false) = *table else {
         return builder.refuse("its table is a number below 256");
@@ -420,6 +424,25 @@ fn lop3<'a>(
         builder.read_32(b)?,
         builder.read_32(c)?,
     );
+    if let (Some(logic), Some(condition)) = (logic, condition) {
+        let condition = builder.condition(condition)?;
+        let Operand::Pair(d, p) = *d else {
+            return builder.refuse("a result and a predicate are wanted, as `d|p`");
+        };
+        let sources = builder.list(&[Slot::W32(a), Slot::W32(b), Slot::W32(c)])?;
+        let (d, p) = (builder.write_name(d)?, builder.write_predicate(p)?);
+        if let (Slot::W64(_), _) | (_, P::NONE) = (d, p) {
+            return builder.refuse("a register of 32 bits and a predicate are wanted");
+        }
+        return Ok(Some(Op::Lop3Test {
+            d,
+            p,
+            sources,
+            table: table as u8,
+            logic,
+            condition,
+        }));
+    }
     let d = builder.write_32(d)?;
     Ok(Some(Op::Lop3 {
         d,
