@@ -18,6 +18,13 @@ use crate::mutants::{Outcome, changed, device, judged, whole};
 
 const BLOCKS: &str = include_str!("../../kernels/blocks.cu");
 
+/// Codes, scales, values, bits of the largest magnitude, groups of four values.
+type ToNvfp4 = (Write<u8>, Write<u8>, Read<f32>, Read<u32>, u64);
+/// Codes, scales, values, groups of four values.
+type ToMx = (Write<u8>, Write<u8>, Read<f32>, u64);
+/// Destination, source, rows, columns, bytes of the tiles.
+type Move = (Write<u8>, Read<u8>, u32, u32, u64);
+
 /// What runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Run {
@@ -89,7 +96,7 @@ fn quantizes(device: &Device, text: &str, format: PackedFormat, values: &[f32]) 
     let given = upload(device, &stream, values);
     let n_fours = values.len() / 4;
     if format == PackedFormat::Nvfp4 {
-        let source: KernelSource<(Write<u8>, Write<u8>, Read<f32>, Read<u32>, u64)> =
+        let source: KernelSource<ToNvfp4> =
             KernelSource::from_text("blocks.cu", text, "nvfp4_from_f32");
         let largest = values.iter().fold(0.0_f32, |most, x| most.max(x.abs()));
         let largest = upload(device, &stream, &[largest.to_bits()]);
@@ -109,8 +116,7 @@ fn quantizes(device: &Device, text: &str, format: PackedFormat, values: &[f32]) 
             PackedFormat::Mx(MiniFormat::E2m1) => "mxfp4_from_f32",
             _ => "mxfp8_from_f32",
         };
-        let source: KernelSource<(Write<u8>, Write<u8>, Read<f32>, u64)> =
-            KernelSource::from_text("blocks.cu", text, entry);
+        let source: KernelSource<ToMx> = KernelSource::from_text("blocks.cu", text, entry);
         let arguments = (
             codes.view_mut(),
             scales.view_mut(),
@@ -137,8 +143,7 @@ fn moves(device: &Device, text: &str, entry: &str, [rows, columns]: [usize; 2]) 
     let stream = device.new_stream().ok()?;
     let from = upload(device, &stream, &from);
     let mut to = upload(device, &stream, &vec![0xA5_u8; wanted.len()]);
-    let source: KernelSource<(Write<u8>, Read<u8>, u32, u32, u64)> =
-        KernelSource::from_text("blocks.cu", text, entry);
+    let source: KernelSource<Move> = KernelSource::from_text("blocks.cu", text, entry);
     let kernel = device.kernel(&source).expect("it compiles");
     let (n_rows, n_columns) = (rows as u32, columns as u32);
     let arguments = (

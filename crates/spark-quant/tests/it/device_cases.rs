@@ -131,9 +131,9 @@ pub(crate) fn rows_of_every_exponent() -> Vec<f32> {
         let value = move |idx: u32| {
             let below = exponent.saturating_sub(idx / 6);
             let mantissa = 0x7F_FFFF - (idx * 0x2_9A5B + exponent * 0x1_0101) % 0x80_0000;
-            f32::from_bits(idx % 2 << 31 | below << 23 | mantissa)
+            f32::from_bits((idx % 2) << 31 | below << 23 | mantissa)
         };
-        let zero = |idx: u32| if idx % 3 == 0 { -0.0 } else { 0.0 };
+        let zero = |idx: u32| if idx.is_multiple_of(3) { -0.0 } else { 0.0 };
         (0..32).map(value).chain((0..32).map(zero))
     };
     (0..=254).flat_map(row_of).collect()
