@@ -126,6 +126,7 @@ fn elementwise(samples: &mut Samples) {
         samples.add(Op::Binary(function), &[p.clone(), q.clone()]);
     }
     bits(samples);
+    signs(samples);
     for function in [Variadic::Sum, Variadic::Mean, Variadic::Max, Variadic::Min] {
         let operands = [a.clone(), b.clone(), Given(float(&[4]))];
         samples.add(Op::Variadic(function), &operands);
@@ -155,6 +156,33 @@ fn elementwise(samples: &mut Samples) {
     }
     let half = Tensor::new(vec![1], TensorData::F16(vec![f16::ONE])).expect("one value");
     samples.add(Op::CastLike(CastLike), &[a, Fixed(half)]);
+}
+
+/// Integers of every pair of signs, and remainders that are zero.
+fn signs(samples: &mut Samples) {
+    for dtype in [DType::I32, DType::I64] {
+        let list = |shape: &[usize], values: &[f64]| Given(tensor(dtype, shape, values.to_vec()));
+        let a = list(&[9], &[-9.0, -6.0, -5.0, -1.0, 0.0, 1.0, 4.0, 6.0, 9.0]);
+        let b = list(&[6, 1], &[-6.0, -3.0, -1.0, 1.0, 3.0, 6.0]);
+        for function in [Unary::Abs, Unary::Neg, Unary::Sign] {
+            samples.add(Op::Unary(function), from_ref(&a));
+        }
+        for function in [
+            Binary::Mod { fmod: false },
+            Binary::Mod { fmod: true },
+            Binary::Div,
+            Binary::Equal,
+            Binary::Less,
+            Binary::LessOrEqual,
+            Binary::Greater,
+            Binary::GreaterOrEqual,
+        ] {
+            samples.add(Op::Binary(function), &[a.clone(), b.clone()]);
+        }
+        for function in [Variadic::Max, Variadic::Min] {
+            samples.add(Op::Variadic(function), &[a.clone(), b.clone()]);
+        }
+    }
 }
 
 /// Integers that are held as f32 while running, and those that are not.

@@ -87,7 +87,8 @@ fn bits(tensor: &Tensor) -> Vec<u64> {
     tensor.to_f64().into_iter().map(f64::to_bits).collect()
 }
 
-/// Written so that a NaN on one side only, or an infinity of the wrong sign, fails.
+/// Written so that a NaN on one side only, or an infinity of the wrong sign, fails. Integers and truths are exact: beside large
+/// ones a bar relative to them would let small ones pass.
 pub(super) fn same(got: &Tensor, want: &Tensor, bar: f64) -> Result<(), String> {
     if got.shape() != want.shape() || got.dtype() != want.dtype() {
         return Err(format!(
@@ -98,6 +99,7 @@ pub(super) fn same(got: &Tensor, want: &Tensor, bar: f64) -> Result<(), String> 
             want.dtype()
         ));
     }
+    let bar = if want.dtype().is_float() { bar } else { 0.0 };
     let (got, want) = (got.to_f64(), want.to_f64());
     let scale = want
         .iter()

@@ -35,6 +35,22 @@ fn equals_the_host() {
 }
 
 #[test]
+fn whole_tiles_of_scales_equal_the_host() {
+    with_gpu(
+        "whole_tiles_of_scales_equal_the_host",
+        device_cases::whole_tiles_of_scales_equal_the_host,
+    );
+}
+
+#[test]
+fn blocks_of_every_exponent_equal_the_host() {
+    with_gpu(
+        "blocks_of_every_exponent_equal_the_host",
+        device_cases::blocks_of_every_exponent_equal_the_host,
+    );
+}
+
+#[test]
 fn blocks_that_are_not_finite_are_read_as_nan() {
     with_gpu(
         "blocks_that_are_not_finite_are_read_as_nan",

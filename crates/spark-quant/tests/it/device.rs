@@ -9,13 +9,16 @@ use spark_quant::scalar::MiniFormat;
 use spark_quant::{ExecutionPolicy, PackedFormat};
 
 use crate::device_cases::{
-    bad_input_is_refused, blocks_that_are_not_finite_are_read_as_nan, equals_the_host,
-    every_code_is_decoded, extremes_equal_the_host,
+    bad_input_is_refused, blocks_of_every_exponent_equal_the_host,
+    blocks_that_are_not_finite_are_read_as_nan, equals_the_host, every_code_is_decoded,
+    extremes_equal_the_host, whole_tiles_of_scales_equal_the_host,
 };
 use crate::device_gemm_cases;
 
 fn all(device: &Device) {
     equals_the_host(device);
+    whole_tiles_of_scales_equal_the_host(device);
+    blocks_of_every_exponent_equal_the_host(device);
     extremes_equal_the_host(device);
     blocks_that_are_not_finite_are_read_as_nan(device);
     every_code_is_decoded(device);

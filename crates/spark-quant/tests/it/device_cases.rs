@@ -8,7 +8,7 @@ use spark_quant::scalar::MiniFormat;
 use spark_quant::{ExecutionPolicy, PackedFormat, PackedTensor, QuantError, Quantizer, Recipe};
 
 /// Every format with the recipe that the device follows.
-const FORMATS: [(PackedFormat, Recipe); 3] = [
+pub(crate) const FORMATS: [(PackedFormat, Recipe); 3] = [
     (PackedFormat::Nvfp4, Recipe::NVFP4),
     (
         PackedFormat::Mx(MiniFormat::E2m1),
@@ -27,7 +27,7 @@ const FORMATS: [(PackedFormat, Recipe); 3] = [
 ];
 
 /// Numbers of all magnitudes, zeros of both signs, ties of every element among them.
-fn values(n: usize, seed: u32, exponents: u32) -> Vec<f32> {
+pub(crate) fn values(n: usize, seed: u32, exponents: u32) -> Vec<f32> {
     let mut state = seed;
     let mut next = move || {
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -65,12 +65,42 @@ fn upload(device: &Device, stream: &Stream, values: &[f32]) -> Buffer<f32> {
     buffer
 }
 
-pub(crate) fn equals_the_host(device: &Device) {
-    let (stream, quantizer) = (
-        device.new_stream().unwrap(),
-        DeviceQuantizer::new(device).unwrap(),
-    );
+/// Quantises, decodes and swizzles `values` on the device and on the host.
+fn check(device: &Device, format: PackedFormat, recipe: Recipe, shape: [usize; 2], values: &[f32]) {
     let policy = ExecutionPolicy::one_thread();
+    let stream = device.new_stream().unwrap();
+    let quantizer = DeviceQuantizer::new(device).unwrap();
+    let context = format!("{format} {shape:?}, first {:?}", values.first());
+    let own = upload(device, &stream, values);
+    let tensor = quantizer.quantize(&stream, &own, shape, format).unwrap();
+    let host = Quantizer::new(recipe)
+        .quantize(policy, values, &shape, 1)
+        .unwrap();
+    assert_eq!(tensor.download(&stream).unwrap(), host, "{context}");
+
+    let mut back = device.shared::<f32>(values.len()).unwrap();
+    quantizer.dequantize(&stream, &tensor, &mut back).unwrap();
+    let wanted = host.dequantize(policy).unwrap();
+    let back = back.read(&stream).unwrap();
+    let same = back
+        .iter()
+        .zip(&wanted)
+        .all(|(a, b)| a.to_bits() == b.to_bits());
+    assert!(same, "{context}: values");
+
+    let tiles = quantizer.swizzled_scales(&stream, &tensor).unwrap();
+    let wanted = host.swizzled_scales().unwrap();
+    assert_eq!(*tiles.read(&stream).unwrap(), *wanted, "{context}: tiles");
+    let mut again = quantizer
+        .upload(&stream, &with_other_scales(&host))
+        .unwrap();
+    quantizer
+        .set_swizzled_scales(&stream, &mut again, &tiles)
+        .unwrap();
+    assert_eq!(again.download(&stream).unwrap(), host, "{context}: upload");
+}
+
+pub(crate) fn equals_the_host(device: &Device) {
     for (format, recipe) in FORMATS {
         for (seed, shape) in [[1, 32], [3, 64], [5, 96], [130, 160], [0, 32]]
             .into_iter()
@@ -78,36 +108,51 @@ pub(crate) fn equals_the_host(device: &Device) {
         {
             for exponents in [2, 24, 250] {
                 let values = values(shape[0] * shape[1], seed as u32, exponents);
-                let context = format!("{format} {shape:?} {exponents}");
-                let own = upload(device, &stream, &values);
-                let tensor = quantizer.quantize(&stream, &own, shape, format).unwrap();
-                let host = Quantizer::new(recipe)
-                    .quantize(policy, &values, &shape, 1)
-                    .unwrap();
-                assert_eq!(tensor.download(&stream).unwrap(), host, "{context}");
-
-                let mut back = device.shared::<f32>(values.len()).unwrap();
-                quantizer.dequantize(&stream, &tensor, &mut back).unwrap();
-                let wanted = host.dequantize(policy).unwrap();
-                let back = back.read(&stream).unwrap();
-                let same = back
-                    .iter()
-                    .zip(&wanted)
-                    .all(|(a, b)| a.to_bits() == b.to_bits());
-                assert!(same, "{context}: values");
-
-                let tiles = quantizer.swizzled_scales(&stream, &tensor).unwrap();
-                let wanted = host.swizzled_scales().unwrap();
-                assert_eq!(*tiles.read(&stream).unwrap(), *wanted, "{context}: tiles");
-                let mut again = quantizer
-                    .upload(&stream, &with_other_scales(&host))
-                    .unwrap();
-                quantizer
-                    .set_swizzled_scales(&stream, &mut again, &tiles)
-                    .unwrap();
-                assert_eq!(again.download(&stream).unwrap(), host, "{context}: upload");
+                check(device, format, recipe, shape, &values);
             }
         }
+    }
+}
+
+/// Tiles of scales that no column pads, as those of most weights, with a second row of tiles below them: its place follows from
+/// how many lie side by side.
+pub(crate) fn whole_tiles_of_scales_equal_the_host(device: &Device) {
+    for (format, recipe) in FORMATS {
+        let shape = [129, 8 * format.block()];
+        let values = values(shape[0] * shape[1], 7, 24);
+        check(device, format, recipe, shape, &values);
+    }
+}
+
+/// A row of 32 values for every exponent that f32 has, 0 that of zeros and subnormals, and a row of zeros behind each. One ends
+/// in the largest finite number.
+pub(crate) fn rows_of_every_exponent() -> Vec<f32> {
+    let row_of = |exponent: u32| {
+        let value = move |idx: u32| {
+            let below = exponent.saturating_sub(idx / 6);
+            let mantissa = 0x7F_FFFF - (idx * 0x2_9A5B + exponent * 0x1_0101) % 0x80_0000;
+            f32::from_bits((idx % 2) << 31 | below << 23 | mantissa)
+        };
+        let zero = |idx: u32| if idx.is_multiple_of(3) { -0.0 } else { 0.0 };
+        (0..32).map(value).chain((0..32).map(zero))
+    };
+    (0..=254).flat_map(row_of).collect()
+}
+
+/// Blocks of zeros, of subnormals and of the largest values, alone and beside the others: scales end at zero, at the least, and
+/// at the largest one.
+pub(crate) fn blocks_of_every_exponent_equal_the_host(device: &Device) {
+    let all = rows_of_every_exponent();
+    for (format, recipe) in FORMATS {
+        check(device, format, recipe, [all.len() / 32, 32], &all);
+        for zero in [0.0, -0.0] {
+            check(device, format, recipe, [3, 32], &[zero; 96]);
+        }
+        let least = f32::from_bits(1);
+        check(device, format, recipe, [1, 32], &[least; 32]);
+        check(device, format, recipe, [1, 32], &[f32::MAX; 32]);
+        // Rows of the sixteen least exponents, which an NVFP4 scale of the whole tensor takes in.
+        check(device, format, recipe, [32, 32], &all[..32 * 32]);
     }
 }
 

@@ -1,6 +1,8 @@
 //! Integration tests: outside truth, full input ranges, accuracy, files.
 
 mod accuracy;
+#[cfg(feature = "cuda")]
+mod block_mutants;
 mod block_truth;
 mod data;
 #[cfg(feature = "device")]

@@ -22,7 +22,7 @@ const GEMM: &str = include_str!("../../kernels/gemm.cu");
 const ROWS: &str = include_str!("../../../spark-mem/tests/kernels/rows.cu");
 
 /// A kernel with its header in it, so that both can be changed.
-fn whole(text: &str) -> String {
+pub(crate) fn whole(text: &str) -> String {
     let header = WARP.replace("#pragma once", "");
     text.replace("#include \"spark_warp.cuh\"", &header)
 }
@@ -36,7 +36,7 @@ enum Format {
 
 /// What becomes of a launch.
 #[derive(Debug, PartialEq)]
-enum Outcome {
+pub(crate) enum Outcome {
     Right,
     Wrong,
     Found(String),
@@ -131,12 +131,12 @@ fn operand(format: Format, rows: usize, depth: usize, mut seed: u32) -> Operand 
     own
 }
 
-fn device() -> Device {
+pub(crate) fn device() -> Device {
     Device::cuda(0, DeviceOptions::new()).expect("the stand-in driver has a device")
 }
 
 /// What the launch left behind: a finding counts before what it computed.
-fn judged(posed: &Posed<'_>, device: Device, is_right: Option<bool>) -> Outcome {
+pub(crate) fn judged(posed: &Posed<'_>, device: Device, is_right: Option<bool>) -> Outcome {
     drop(device);
     let found = posed.violations().into_iter().next();
     posed.forget();
@@ -344,7 +344,7 @@ const SOFTMAX_MUTANTS: [(&str, &str, &str); 4] = [
 ];
 
 /// The text with one place changed, which must be there once or mean the same each time.
-fn changed(text: &str, from: &str, to: &str) -> String {
+pub(crate) fn changed(text: &str, from: &str, to: &str) -> String {
     assert!(text.contains(from), "no `{from}` to change");
     text.replace(from, to)
 }

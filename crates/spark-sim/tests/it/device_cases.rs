@@ -151,7 +151,7 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
 }
 
 /// Times and places on the boundary itself: requests that change exactly when lines are looked up, a preview point
-/// that goes back over pieces while the car stops, and cars that drive back over them.
+/// that goes back over pieces while the car stops, and cars that drive back over them, over several in a step where these are short.
 ///
 /// Lines are looked up a quarter of a step late; steps of a power of two make that time, and what follows, exact.
 pub(crate) fn scenarios_on_boundaries() -> Vec<Scenario> {
@@ -163,10 +163,11 @@ pub(crate) fn scenarios_on_boundaries() -> Vec<Scenario> {
         let points = points.map(|(time, value)| [time, value]).collect();
         Some(Profile::new(points).expect("ordered, finite points"))
     };
-    // Sixteen bends a metre, whose ends are exact, and then straight on.
-    let bends = |metres: usize| {
-        let sides = (0..16 * metres).map(|i| if i % 2 == 0 { 0.01 } else { -0.02 });
-        let segments = sides.map(|curvature| Segment::arc(0.0625, curvature));
+    // Some bends a metre, a power of two, so that their ends are exact, and then straight on.
+    let bends = |metres: usize, per_metre: usize| {
+        let sides = (0..per_metre * metres).map(|i| if i % 2 == 0 { 0.01 } else { -0.02 });
+        let length = 1.0 / per_metre as f64;
+        let segments = sides.map(|curvature| Segment::arc(length, curvature));
         RoadDescription {
             segments: segments.collect(),
             ..RoadDescription::default()
@@ -188,7 +189,7 @@ pub(crate) fn scenarios_on_boundaries() -> Vec<Scenario> {
         told.requests.acceleration = jumps([0.0, 1.0, -1.5, 0.5]);
 
         let mut stops = new("stops", 6.0);
-        stops.road = bends(12);
+        stops.road = bends(12, 16);
         stops.requests.acceleration = Some(Profile::constant(-6.0));
         stops.requests.acceleration_limits = Some([-8.0, 2.0]);
         let mut actuators = stops.vehicle.actuators();
@@ -196,11 +197,18 @@ pub(crate) fn scenarios_on_boundaries() -> Vec<Scenario> {
         stops.vehicle.actuators = Some(actuators);
 
         let mut returns = new("drives back", 5.0);
-        returns.road = bends(12);
+        returns.road = bends(12, 16);
         returns.start.distance = 6.0;
         returns.start.heading = 1.5;
         returns.requests.curvature = Some(Profile::constant(0.12));
-        scenarios.extend([asked, told, stops, returns]);
+
+        // 5 m/s are two and a half bends of these a step.
+        let mut returns_over_more = returns.clone();
+        returns_over_more.name = format!("drives back over more than one a step {model:?}");
+        returns_over_more.road = bends(12, 64);
+        let mut passes_more = new("passes more than one a step", 5.0);
+        passes_more.road = bends(12, 64);
+        scenarios.extend([asked, told, stops, returns, returns_over_more, passes_more]);
     }
     for scenario in &scenarios {
         scenario.validate().expect("a valid scenario");

@@ -12,9 +12,9 @@ use spark_sim::control::{
     LateralTorqueConfig, PerLane, PerfectTracking, State, named,
 };
 use spark_sim::integrate::Integrator;
-use spark_sim::metric::Metrics;
+use spark_sim::metric::{Collision, Metrics};
 use spark_sim::random::Philox;
-use spark_sim::run::RunReport;
+use spark_sim::run::{RunReport, ScenarioResult};
 use spark_sim::scenario::{Fuzzer, Scenario, alks, ncap};
 use spark_sim::traffic::{Actor, Idm, Krauss, Lateral, Longitudinal, ReplayPoint, Shape, Trigger};
 use spark_sim::vehicle::VehicleModel;
@@ -267,6 +267,51 @@ pub(crate) fn crowds() -> Vec<Scenario> {
     scenarios
 }
 
+/// The car drives into two others side by side, at speeds of their own, and touches both first in the same step; and into each of
+/// them alone.
+fn gates() -> Vec<Scenario> {
+    let post = |offset: f64, speed: f64| Actor {
+        shape: Shape::CAR,
+        distance: 15.0,
+        offset,
+        speed,
+        longitudinal: Longitudinal::Hold,
+        lateral: Lateral::Keep,
+    };
+    let (left, right) = (post(1.2, 0.0), post(-1.2, 0.02));
+    let gates = [
+        vec![left.clone(), right.clone()],
+        vec![right.clone(), left.clone()],
+        vec![left],
+        vec![right],
+    ];
+    let gate = |actors| {
+        let mut gate = Scenario::straight("gate", 20.0, 4.0);
+        // It sees them and does not mind, so that all drives are the same.
+        gate.requests.acceleration = Some(Profile::constant(0.0));
+        gate.actors = actors;
+        gate
+    };
+    gates.map(gate).into()
+}
+
+/// Of two that are hit in one step the first in the list counts, with its speed.
+fn the_first_of_two_counts(drives: &[ScenarioResult]) {
+    let hit = |drive: &ScenarioResult| {
+        let metrics = drive.outcome.as_ref().expect("a drive");
+        metrics.collision.expect("a collision")
+    };
+    let hits: Vec<Collision> = drives.iter().map(hit).collect();
+    let [both, turned, left, right] = hits[..] else {
+        panic!("{} drives", hits.len());
+    };
+    for hit in [both, turned, left, right] {
+        assert_eq!((hit.time_s, hit.actor_idx), (left.time_s, 0));
+    }
+    assert_eq!([both, turned], [left, right]);
+    assert_ne!(left, right);
+}
+
 fn count(report: &RunReport, holds: impl Fn(&Metrics) -> bool) -> usize {
     let driven = report.results.iter().flat_map(|r| r.outcome.as_ref());
     driven.filter(|metrics| holds(metrics)).count()
@@ -298,7 +343,9 @@ pub(crate) fn standard_scenarios_have_the_bits_of_the_cpu(device: &Device) {
 
 /// Actors of all kinds, from none to sixty of them.
 pub(crate) fn any_actors_have_the_bits_of_the_cpu(device: &Device) {
-    let scenarios = crowds();
+    let mut scenarios = crowds();
+    let n_crowds = scenarios.len();
+    scenarios.extend(gates());
     check_same_bits(device, &pid_and_long(), &scenarios);
     check_same_bits(device, &torque(), &scenarios);
     check_same_bits(device, &own([1e-3, 1e-5, 4.0]), &scenarios);
@@ -306,6 +353,7 @@ pub(crate) fn any_actors_have_the_bits_of_the_cpu(device: &Device) {
     let drives = on_cpu().run(&scenarios, &pid_and_long());
     let n_hits = count(&drives, |m| m.collision.is_some());
     assert!(n_hits > 20 && n_hits < scenarios.len() / 2, "{n_hits}");
+    the_first_of_two_counts(&drives.results[n_crowds..]);
     let later = |m: &Metrics| m.collision.is_some_and(|hit| hit.actor_idx > 0);
     assert!(count(&drives, later) > 3);
 }

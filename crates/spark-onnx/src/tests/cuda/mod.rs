@@ -6,6 +6,7 @@
 #![allow(clippy::print_stdout, reason = "tests tell what they measured")]
 
 mod calls;
+mod elements;
 mod mutants;
 mod networks;
 mod operators;

@@ -9,6 +9,7 @@ use spark_onnx::cuda::mutation::Change;
 use spark_testing::driver::Persona;
 
 use super::driver;
+use super::elements::{agrees, floats_at_the_edges, integers_of_all_signs};
 use super::operators::rows_of_no_numbers;
 use super::tiles::{Case, conv, kernels_of, linear_and_sum, product, whole};
 
@@ -30,9 +31,13 @@ enum Run {
     Plain,
     /// Reductions of what is no number.
     Rows,
+    /// Programs of integers of all signs.
+    Integers,
+    /// Programs of what is no ordinary number.
+    Floats,
 }
 
-const ALL: [Run; 10] = [
+const ALL: [Run; 12] = [
     Run::Pieces,
     Run::Elements,
     Run::Nk,
@@ -43,6 +48,8 @@ const ALL: [Run; 10] = [
     Run::DepthwiseThenSum,
     Run::Plain,
     Run::Rows,
+    Run::Integers,
+    Run::Floats,
 ];
 
 /// Whether the results are right; `None` if the run ends with an error.
@@ -106,6 +113,8 @@ fn run(device: &Device, run: Run) -> Option<bool> {
         ),
         Run::Plain => (of_plain(), "plan_matmul"),
         Run::Rows => (of_rows(), "plan_reduce"),
+        Run::Integers => (agrees(device, &integers_of_all_signs()), "plan_program"),
+        Run::Floats => (agrees(device, &floats_at_the_edges()), "plan_program"),
     };
     match done {
         Ok(kernels) => {
@@ -191,6 +200,25 @@ const MUTANTS: &[(Run, &str, &str)] = &[
     (Run::Rows, "case PLAN_MAX: return b > a || b != b ? b : a;", "case PLAN_MAX: return b > a ? b : a;"),
     (Run::Rows, "case PLAN_MIN: return b < a || b != b ? b : a;", "case PLAN_MIN: return b < a ? b : a;"),
     (Run::Rows, "shift = fabsf(most) == SPARK_INFINITY ? 0.0f : most;", "shift = most;"),
+    (Run::Floats, "return a != a || a > b ? a : b;", "return a > b ? a : b;"),
+    (Run::Floats, "return a != a || a < b ? a : b;", "return a < b ? a : b;"),
+    (Run::Floats, "if (x != x) return 0;", ""),
+    (Run::Floats, "a != a ? 0.0f : plan_clamp(a,", "a != a ? 1.0f : plan_clamp(a,"),
+    // Ties, ends of a type and zeros of both signs.
+    (Run::Floats, "bits + 0x7FFFu + (bits >> 16 & 1u)", "bits + 0x8000u"),
+    (Run::Floats, "bits + 0x7FFFu + (bits >> 16 & 1u)", "bits + 0x7FFFu"),
+    (Run::Floats, "if (r == 0.0f) return copysignf(0.0f, b);", "if (r == 0.0f) return r;"),
+    (Run::Floats, "(r < 0.0f) != (b < 0.0f) ? r + b : r", "r < 0.0f ? r + b : r"),
+    // Signs of integers.
+    (Run::Integers, "case PLAN_ABS: to.i = static_cast<long long>(a < 0 ? 0 - ua : ua);", "case PLAN_ABS: to.i = a;"),
+    (Run::Integers, "case PLAN_NEG: to.i = static_cast<long long>(0 - ua);", "case PLAN_NEG: to.i = ~a;"),
+    (Run::Integers, "case PLAN_GREATEST: to.i = a > b ? a : b;", "case PLAN_GREATEST: to.i = ua > ub ? a : b;"),
+    (Run::Integers, "case PLAN_LEAST: to.i = a < b ? a : b;", "case PLAN_LEAST: to.i = ua < ub ? a : b;"),
+    (Run::Integers, "case PLAN_LESS: to.f = a < b ? 1.0f : 0.0f; break;\n    case PLAN_LESS_OR_EQUAL: to.f = a <= b ? 1.0f : 0.0f; break;\n    case PLAN_GREATEST: to.i", "case PLAN_LESS: to.f = ua < ub ? 1.0f : 0.0f; break;\n    case PLAN_LESS_OR_EQUAL: to.f = a <= b ? 1.0f : 0.0f; break;\n    case PLAN_GREATEST: to.i"),
+    (Run::Integers, "case PLAN_LESS_OR_EQUAL: to.f = a <= b ? 1.0f : 0.0f; break;\n    case PLAN_GREATEST: to.i", "case PLAN_LESS_OR_EQUAL: to.f = ua <= ub ? 1.0f : 0.0f; break;\n    case PLAN_GREATEST: to.i"),
+    (Run::Integers, "instruction.code == PLAN_REMAINDER_FLOORED && r", "r"),
+    (Run::Integers, "r != 0 && (r < 0)", "(r < 0)"),
+    (Run::Integers, "(r < 0) != (b < 0);", "r < 0;"),
 ];
 
 #[test]
