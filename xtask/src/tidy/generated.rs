@@ -81,9 +81,9 @@ const TESTED_PAGES: [TestedPage; 4] = [
 const UPDATE_VARIABLE: &str = "SPARK_BLESS";
 
 impl TestedPage {
+    /// As `cargo test` builds it: of the package alone it would be built once more, with fewer features.
     fn test(&self, workspace: &Workspace) -> Command {
-        let args = ["test", "--quiet", "-p", self.package, "--lib", self.test];
-        let mut command = command::cargo(&args);
+        let mut command = command::cargo(&["test", "--quiet", "--lib", self.test]);
         command.current_dir(&workspace.root);
         command
     }
