@@ -11,7 +11,7 @@ use crate::graph::{
     Concat, DepthToSpace, Expand, Flatten, Gather, GatherElements, GatherNd, Op, OpError, Pad,
     PadMode, ReduceKind, Reshape, ScatterElements, ScatterNd, ScatterReduction, Slice,
     SpaceToDepth, Split, Squeeze, Tile, Transpose, Trilu, Unsqueeze, ValueId, resolve_axis,
-    resolve_pads,
+    resolve_pads, resolve_slice,
 };
 use crate::reference::evaluate;
 use crate::tensor::Tensor;
@@ -117,22 +117,35 @@ impl At<'_> {
     }
 }
 
-/// Operators of one operand that moves, where others say where to, in constants.
-macro_rules! moves_as_constants_say {
-    ($($name:ident)*) => {$(
-        impl Backward for $name {
-            fn backward(&self, at: &mut At<'_>, _: usize) -> Built {
-                by_positions(at, 0)
-            }
+/// What neighbours were taken of has zeros around them.
+impl Backward for Slice {
+    fn backward(&self, at: &mut At<'_>, _: usize) -> Built {
+        let (dy, shape) = (at.dy()?, at.shape(0)?);
+        let operand = |i| at.optional(i).map(|id| at.builder.operand(id));
+        let missing = || op_error!("where it begins or ends is missing");
+        let (starts, ends) = (
+            operand(1).ok_or_else(missing)?,
+            operand(2).ok_or_else(missing)?,
+        );
+        let slices = resolve_slice(&shape, starts, ends, operand(3), operand(4))?;
+        if slices.iter().any(|axis| axis.step != 1) {
+            return by_positions(at, 0);
         }
-    )*};
+        let begins = slices.iter().map(|axis| axis.start as i64);
+        let behind = slices.iter().zip(&shape);
+        let behind = behind.map(|(axis, &extent)| (extent - axis.start - axis.len) as i64);
+        let widths = at.builder.list(begins.chain(behind).collect())?;
+        let mode = PadMode::Constant;
+        at.builder.op(Pad { mode }, &[dy, widths])
+    }
 }
-moves_as_constants_say!(Slice);
 
 /// The gradient by an operand whose elements go where constants say.
 fn by_positions(at: &mut At<'_>, operand: usize) -> Built {
     let (dy, shape) = (at.dy()?, at.shape(operand)?);
     let n: usize = shape.iter().product();
+    at.builder.take(&shape)?;
+    at.builder.take(&at.result_shape()?)?;
     let mut operands = Vec::with_capacity(at.node.inputs.len());
     for other in 0..at.node.inputs.len() {
         let Some(id) = at.optional(other) else {
@@ -334,6 +347,7 @@ fn written(at: &mut At<'_>, operand: usize, reduction: ScatterReduction, gather:
             b.op(op, &[dy, indices, zeros])
         }
         (ScatterReduction::None, _) => {
+            b.take(&update_shape)?;
             let n: usize = update_shape.iter().product();
             let numbers = b.whole(&update_shape, (1..=n as i64).collect())?;
             let nobody = b.zeros(crate::tensor::DType::I64, &shape)?;

@@ -34,7 +34,8 @@ pub struct WithGradients {
 /// # Errors
 ///
 /// As of [`gradients`](crate::reference::gradient::gradients), but for those of running; also
-/// [`GradientError::Model`] for an operator on the way whose gradient is not written in operators, which names the node.
+/// [`GradientError::Model`] for an operator on the way whose gradient is not written in operators, or takes tables larger
+/// than the network's budget of memory; it names the node.
 ///
 /// # Examples
 ///
@@ -83,12 +84,10 @@ pub fn with_gradients(
     let nodes = graph.nodes.clone();
     let types = network.values().iter().map(|value| value.ty.clone());
     let mut backward = Backwards {
-        builder: Builder::new(graph, types.collect()),
+        builder: Builder::new(graph, types.collect(), network.budget_bytes()),
         so_far: vec![Vec::new(); network.values().len()],
         found: vec![None; network.values().len()],
-        is_wanted: vec![false; network.values().len()],
     };
-    wanted.iter().for_each(|id| backward.is_wanted[id.0] = true);
     let mut output_gradients = Vec::with_capacity(outputs.len());
     for &id in &outputs {
         let value = network.value(id);
@@ -143,7 +142,6 @@ struct Backwards {
     so_far: Vec<Vec<ValueId>>,
     /// Their sum, of values whose makers are differentiated.
     found: Vec<Option<ValueId>>,
-    is_wanted: Vec<bool>,
 }
 
 impl Backwards {

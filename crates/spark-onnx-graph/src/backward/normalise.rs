@@ -205,6 +205,7 @@ impl Backward for Lrn {
         let (x, dy, shape) = (at.operand(0)?, at.dy()?, at.result_shape()?);
         let b = &mut *at.builder;
         let channels = shape[1];
+        b.take(&[channels, channels, 2])?;
         let mut band = vec![0.0; channels * channels];
         for c in 0..channels {
             let first = c.saturating_sub((self.size - 1) / 2);

@@ -19,6 +19,7 @@ impl Backward for Resize {
         let b = &mut *at.builder;
         for axis in order {
             let (input, output) = (axes[axis].input, axes[axis].output);
+            b.take(&[input, output])?;
             let mut weights = vec![0.0; input * output];
             for (o, taps) in taps_of(self, &axes[axis]).iter().enumerate() {
                 for &(i, weight) in taps {

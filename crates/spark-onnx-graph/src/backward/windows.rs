@@ -160,6 +160,7 @@ fn average(at: &mut At<'_>, windows: &[WindowAxis], count_include_pad: bool) -> 
     let b = &mut *at.builder;
     let (dtype, channels) = (b.dtype(x), b.ty(x).shape[1]);
     let outputs: Vec<usize> = windows.iter().map(|w| w.output).collect();
+    take_members(b, windows)?;
     let members = pool_members(windows, count_include_pad).into_iter();
     let counts: Vec<f64> = members.map(|(_, count)| count).collect();
     let is_same = counts.iter().all(|&count| count == counts[0]);
@@ -177,6 +178,12 @@ fn average(at: &mut At<'_>, windows: &[WindowAxis], count_include_pad: bool) -> 
     spread(b, dy, ones, windows, channels)
 }
 
+/// Room for the elements of every window.
+fn take_members(b: &mut Builder, windows: &[WindowAxis]) -> Result<(), OpError> {
+    let extents = windows.iter().flat_map(|w| [w.output, w.kernel]);
+    b.take(&extents.collect::<Vec<_>>())
+}
+
 /// ```text
 /// x as [planes, elements + 1], the last the least of all -> [planes, windows, taps] -> position of the largest of each
 /// ```
@@ -185,6 +192,7 @@ fn maximum(at: &mut At<'_>, windows: &[WindowAxis]) -> Built {
     let b = &mut *at.builder;
     let plane: usize = windows.iter().map(|w| w.input).product();
     let planes: usize = shape[..2].iter().product();
+    take_members(b, windows)?;
     let members = pool_members(windows, false);
     let n_taps = members.iter().map(|(inside, _)| inside.len()).max();
     let n_taps = n_taps.unwrap_or(0);

@@ -26,11 +26,13 @@ pub(crate) struct Builder {
     counts: HashMap<String, usize>,
     numbers: HashMap<(u64, DType), ValueId>,
     lists: HashMap<Vec<i64>, ValueId>,
+    /// Bytes that tables may still take.
+    room_bytes: usize,
 }
 
 impl Builder {
     /// On top of a graph whose values have these types.
-    pub(crate) fn new(graph: Graph, types: Vec<TensorType>) -> Self {
+    pub(crate) fn new(graph: Graph, types: Vec<TensorType>, room_bytes: usize) -> Self {
         let values = graph.values.iter().map(|value| value.name.clone());
         let nodes = graph.nodes.iter().map(|node| node.name.clone());
         Self {
@@ -41,6 +43,7 @@ impl Builder {
             counts: HashMap::new(),
             numbers: HashMap::new(),
             lists: HashMap::new(),
+            room_bytes,
         }
     }
 
@@ -154,6 +157,23 @@ impl Builder {
             shape: tensor.shape().to_vec(),
         };
         self.value(name, ty, Some(Arc::new(tensor)))
+    }
+
+    /// Asks for room for a table of so many numbers, with what makes it, before it is made.
+    pub(crate) fn take(&mut self, extents: &[usize]) -> Result<(), OpError> {
+        const BYTES: usize = 32;
+        let n = extents.iter();
+        let bytes = n.fold(BYTES, |n: usize, &extent| n.saturating_mul(extent));
+        match self.room_bytes.checked_sub(bytes) {
+            Some(room) => self.room_bytes = room,
+            None => {
+                let room = self.room_bytes;
+                return Err(op_error!(
+                    "a table of {bytes} bytes, {room} of the budget are left"
+                ));
+            }
+        }
+        Ok(())
     }
 
     /// Floats of a type, as a constant.

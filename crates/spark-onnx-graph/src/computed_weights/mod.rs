@@ -8,7 +8,7 @@
 //! An engine packs constant weights once, for kernels that nothing here comes near. Weights that a run computes, as those of
 //! training are and of networks that make filters for others, have nothing that could be packed: a product for each tap does as well.
 //!
-//! Deliberately absent: biases that are computed beside constant weights: they are added behind.
+//! A bias that is computed is added behind. Deliberately absent: windows of so many taps that their nodes would be too many.
 
 use crate::ModelError;
 use crate::building::{Builder, Built, MOST_TAPS, of_groups, padded, reaching, under_tap};
@@ -33,7 +33,7 @@ pub fn spell_out_computed_weights(graph: StaticGraph) -> Result<StaticGraph, Mod
     let mut opened = graph.opened();
     let nodes = std::mem::take(&mut opened.nodes);
     let types = graph.values.iter().map(|value| value.ty.clone());
-    let mut builder = Builder::new(opened, types.collect());
+    let mut builder = Builder::new(opened, types.collect(), graph.budget_bytes());
     for node in nodes {
         if !is_computed(&graph, &node) {
             builder.graph_mut().nodes.push(node);

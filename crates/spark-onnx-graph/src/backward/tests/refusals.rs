@@ -1,11 +1,13 @@
 //! What is refused, by name.
 
 use super::super::with_gradients;
-use crate::graph::{Cell, Dim, Direction, Graph, Node, Op, Recurrent, StaticGraph, Value, bind};
+use crate::graph::{
+    Cell, Dim, Direction, Graph, Node, Op, Recurrent, Slice, StaticGraph, Value, bind, bind_within,
+};
 use crate::reference::gradient::tests::networks::squeeze_and_excitation;
 use crate::reference::gradient::tests::random;
 use crate::reference::gradient::{GradientError, GradientOptions};
-use crate::tensor::DType;
+use crate::tensor::{DType, Tensor};
 
 fn refused(network: &StaticGraph, wanted: &[&str], outputs: &[&str]) -> GradientError {
     with_gradients(network, wanted, outputs, &[], GradientOptions::default()).expect_err("refused")
@@ -57,6 +59,32 @@ fn an_operator_that_is_not_written_names_its_node() {
     );
 }
 
-fn cast(tensor: &crate::tensor::Tensor) -> crate::tensor::Tensor {
-    crate::tensor::Tensor::from_f32(tensor.shape().to_vec(), tensor.to_f32()).expect("fits")
+fn cast(tensor: &Tensor) -> Tensor {
+    Tensor::from_f32(tensor.shape().to_vec(), tensor.to_f32()).expect("fits")
+}
+
+/// Of every second element of a line the positions are a table, which is asked for first.
+#[test]
+fn a_table_that_is_larger_than_the_budget_is_not_made() {
+    let mut graph = Graph::default();
+    let n = 1_usize << 30;
+    let x = graph.add_input("x", DType::F32, vec![Dim::Known(n)]);
+    let lists = [0, i64::MAX, 0, 2].map(|v| Tensor::from_i64([1], vec![v]).expect("one"));
+    let mut operands = vec![Some(x)];
+    for (i, list) in lists.into_iter().enumerate() {
+        operands.push(Some(graph.add_constant(format!("list{i}"), list)));
+    }
+    let y = graph.add_node("y", Op::Slice(Slice), &operands);
+    graph.outputs = vec![y];
+    let error = refused(
+        &bind_within(&graph, &[], 1 << 20).expect("binds"),
+        &["x"],
+        &["y"],
+    );
+    assert!(
+        error
+            .to_string()
+            .contains("node `y` (Slice): no gradient: a table of"),
+        "{error}"
+    );
 }
