@@ -1,0 +1,5 @@
+//! Networks under adapters: what the engine computes against candle's layers and gradients.
+
+mod driver_monitoring;
+mod layers;
+mod losses;
