@@ -3,10 +3,11 @@
 //! ```text
 //! linear      y = (x W + (x A) B) * g + b             A, B and g are inputs; B holds the scaling
 //! convolution y = (conv(x, W) + conv(conv(x, A), B)) * g + b     A has the window of W, B is 1 x 1
-//! in groups   y = conv(x, (W + B A) * g) + b          A is shared by the groups
+//! formed      y = conv(x, (W + B A) * g) + b          in groups, which share A, and with windows of 1 x 1
 //! whole       y = conv(x, W) + b, x W + b             W and b are inputs
 //! ```
 //!
+//! A weight is formed where it is small beside what it computes: pictures have many pixels, and a pass over them more costs more.
 //! Without magnitudes there is no `g`, and with magnitudes alone no A and B. The frozen product stays a node of its own with a
 //! constant weight, which an engine packs once; what comes behind the layer is not folded into it.
 
@@ -128,6 +129,7 @@ impl Writer {
     fn inputs(&mut self, position: usize, site: &Site<'_>) -> Result<Inputs> {
         let name = &site.layer.name;
         let mut inputs = Inputs::default();
+        let is_formed = self.is_formed(site.layer);
         let mut port = |of: &str, tensor: &candle_core::Tensor, shape: Vec<usize>, way| {
             Ok::<_, crate::TrainError>(self.port(Port {
                 input: format!("{name}.{of}"),
@@ -145,13 +147,12 @@ impl Writer {
                 let is_linear = matches!(site.layer.form, Form::Linear { .. });
                 let turned = |dims: &[usize]| dims.iter().rev().copied().collect();
                 let flat = |dims: &[usize]| vec![dims[0], dims[1..].iter().product()];
-                let in_groups = matches!(&site.layer.form, Form::Conv(conv) if conv.groups > 1);
                 if let (Some(a), Some(b)) = (factors.a(), factors.b()) {
                     let [a_way, b_way] = match is_linear {
                         true => [Way::Turned(1.0), Way::Turned(scaling)],
                         false => [Way::Times(1.0), Way::Times(scaling)],
                     };
-                    let [a_shape, b_shape] = [a, b].map(|t| match (is_linear, in_groups) {
+                    let [a_shape, b_shape] = [a, b].map(|t| match (is_linear, is_formed) {
                         (true, _) => turned(t.dims()),
                         (false, true) => flat(t.dims()),
                         (false, false) => t.dims().to_vec(),
@@ -165,7 +166,7 @@ impl Writer {
                     if let Form::Conv(_) = site.layer.form {
                         let ones = magnitude.rank() - 2;
                         // Beside a result [n, out, ..], or beside a weight [out, in, ..].
-                        shape.extend(vec![1; ones + usize::from(in_groups)]);
+                        shape.extend(vec![1; ones + usize::from(is_formed)]);
                     }
                     inputs.scale = Some(port("scale", magnitude, shape, Way::OverNorms)?);
                 }
@@ -224,9 +225,9 @@ impl Writer {
         if inputs.frozen.is_some() {
             node.inputs[1] = inputs.frozen;
         }
-        match &site.layer.form {
-            Form::Conv(conv) if conv.groups > 1 => self.grouped(node, conv, site, inputs),
-            _ => self.low_rank(node, site, inputs),
+        match self.is_formed(site.layer) {
+            true => self.formed(node, site, inputs),
+            false => self.low_rank(node, site, inputs),
         }
     }
 
@@ -311,20 +312,22 @@ impl Writer {
         }
     }
 
+    /// Whether the weight of a layer is formed.
+    fn is_formed(&self, layer: &Layer) -> bool {
+        let window = self.stored_shape(layer).into_iter().skip(2);
+        match &layer.form {
+            Form::Conv(conv) => conv.groups > 1 || window.product::<usize>() == 1,
+            Form::Linear { .. } => false,
+        }
+    }
+
     /// The weight formed, then one convolution.
-    fn grouped(
-        &mut self,
-        mut node: Node,
-        conv: &Conv,
-        site: &Site<'_>,
-        inputs: &Inputs,
-    ) -> Result<()> {
+    fn formed(&mut self, mut node: Node, site: &Site<'_>, inputs: &Inputs) -> Result<()> {
         let name = node.name.clone();
         let Some(mut weight) = node.inputs[1] else {
             self.graph.nodes.push(node);
             return Ok(());
         };
-        debug_assert!(conv.groups > 1, "others are written as two convolutions");
         if let (Some(a), Some(b)) = (inputs.a, inputs.b) {
             let change = self.op(format!("{name}.lora"), MatMul, &[b, a], None);
             let shape = self.stored_shape(site.layer);

@@ -290,9 +290,8 @@ mod tests {
         x: usize,
     ) -> impl Iterator<Item = (usize, usize, usize, usize)> {
         (1..=kernel).flat_map(move |k| {
-            (1..=stride).flat_map(move |s| {
-                (0..=pad).flat_map(move |p| (1..=x).map(move |x| (k, s, p, x)))
-            })
+            (1..=stride)
+                .flat_map(move |s| (0..=pad).flat_map(move |p| (1..=x).map(move |x| (k, s, p, x))))
         })
     }
 }
