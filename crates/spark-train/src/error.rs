@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use spark_dora::DoraError;
-use spark_onnx::ModelError;
+use spark_onnx::{ModelError, Precision};
 use spark_onnx_graph::reference::gradient::GradientError;
 
 /// Why training was refused or ended.
@@ -55,6 +55,27 @@ pub enum TrainError {
         /// The adapter's setting.
         dropout: f64,
     },
+    /// A precision whose rounding of weights training cannot see, or that no layer is run in.
+    #[error(
+        "no weight of this network is rounded to {precision}: layers of fp8 and fp4 are, where the engine has them"
+    )]
+    NoRounding {
+        /// The precision.
+        precision: Precision,
+    },
+    /// What the engine rounds is not the layer's own weight.
+    #[error(
+        "node `{node}` is folded into the weight of `{layer}` before that is rounded: fold it in the file"
+    )]
+    FoldedBehind {
+        /// The layer.
+        layer: String,
+        /// The node behind it.
+        node: String,
+    },
+    /// Numbers that cannot be rounded.
+    #[error("{0}")]
+    Quant(#[from] spark_quant::QuantError),
     /// A setting that no run can have.
     #[error("setting `{name}` is {value}, wanted a number above 0, or from 0 on for rates")]
     Setting {

@@ -19,7 +19,9 @@ mod trainer;
 
 pub use error::{Result, TrainError};
 pub use loss::OutputHeads;
-pub use network::{AdaptedNetwork, LayerSummary, MergedNetwork, layers, with_free_batch};
+pub use network::{
+    AdaptedNetwork, Deployment, LayerSummary, MergedNetwork, layers, with_free_batch,
+};
 pub use step::{Evaluation, EvaluationResult, StepResult, TrainingStep};
 pub use trainer::{
     Decay, Ended, Event, Go, Observer, Outcome, Sample, Samples, Trainer, TrainerSettings,

@@ -18,6 +18,7 @@ use spark_dora::{
 use spark_onnx_graph::graph::Graph;
 use spark_onnx_graph::{DType as Type, Tensor};
 
+use super::formed::Formed;
 use super::layers::{Form, Layer, transposed};
 use crate::error::Result;
 
@@ -47,11 +48,29 @@ impl Adapted {
         }
     }
 
-    fn row_norms(&self) -> Result<Vec<f64>> {
+    pub(super) fn row_norms(&self) -> Result<Vec<f64>> {
         Ok(match self {
             Self::Linear(layer) => layer.row_norms()?,
             Self::Conv1d(layer) => layer.row_norms()?,
             Self::Conv2d(layer) => layer.row_norms()?,
+        })
+    }
+
+    /// The layer's own weight.
+    pub(super) fn base_weight(&self) -> Result<Candle> {
+        Ok(match self {
+            Self::Linear(layer) => layer.base()?.weight().clone(),
+            Self::Conv1d(layer) => layer.base()?.weight().clone(),
+            Self::Conv2d(layer) => layer.base()?.weight().clone(),
+        })
+    }
+
+    /// The weight with the adapter in it, as it is merged.
+    pub(super) fn merged_weight(&self) -> Result<Candle> {
+        Ok(match self {
+            Self::Linear(layer) => layer.merge()?.layer.weight().clone(),
+            Self::Conv1d(layer) => layer.merge()?.layer.weight().clone(),
+            Self::Conv2d(layer) => layer.merge()?.layer.weight().clone(),
         })
     }
 
@@ -135,17 +154,25 @@ pub(super) fn candle_weight(graph: &Graph, layer: &Layer) -> Result<Option<Candl
     Ok(Some(weight.to_dtype(dtype)?))
 }
 
-/// A variable as an input of the graph.
+/// An input of the graph that variables are behind.
 #[derive(Debug)]
 pub(super) struct Port {
     /// Name of the input.
     pub(super) input: String,
     /// Shape of the input.
     pub(super) shape: Vec<usize>,
-    pub(super) variable: Var,
     /// Position of its layer among the trained ones.
     pub(super) layer: usize,
-    pub(super) way: Way,
+    pub(super) source: Source,
+}
+
+/// What an input is made of.
+#[derive(Debug)]
+pub(super) enum Source {
+    /// One variable.
+    Variable(Var, Way),
+    /// The variables of a layer, as its weight.
+    Formed(Box<Formed>),
 }
 
 /// From a variable to an input.
@@ -160,50 +187,86 @@ pub(super) enum Way {
 }
 
 impl Port {
-    /// The input for the present value of the variable.
-    pub(super) fn value(&self, trained: &Trained) -> Result<Tensor> {
-        let values: Vec<f32> = self.variable.flatten_all()?.to_vec1()?;
-        let values = match self.way {
-            Way::Times(1.0) => values,
-            Way::Times(factor) => values.iter().map(|v| v * factor).collect(),
-            Way::Turned(factor) => {
-                let n_columns = self.variable.dims()[1];
-                let turned = transposed(&values, n_columns);
+    /// The input for the present values of the variables.
+    pub(super) fn value(&self, layer: &Layer, trained: &Trained) -> Result<Tensor> {
+        match (&self.source, trained) {
+            (Source::Variable(variable, way), _) => {
+                let values = way.value(variable, trained)?;
+                Ok(Tensor::from_f32(self.shape.clone(), values)?)
+            }
+            (Source::Formed(formed), Trained::Adapted(adapted)) => formed.value(layer, adapted),
+            (Source::Formed(_), Trained::Saved(_)) => unreachable!("made of adapted layers alone"),
+        }
+    }
+
+    /// The gradients of the variables, from that of the input.
+    pub(super) fn gradients(
+        &self,
+        layer: &Layer,
+        trained: &Trained,
+        gradient: &Tensor,
+    ) -> Result<Vec<(Var, Candle)>> {
+        match (&self.source, trained) {
+            (Source::Variable(variable, way), _) => {
+                let gradient = way.gradient(variable, trained, gradient)?;
+                Ok(vec![(variable.clone(), gradient)])
+            }
+            (Source::Formed(formed), Trained::Adapted(adapted)) => {
+                formed.gradients(layer, &adapted.row_norms()?, gradient)
+            }
+            (Source::Formed(_), Trained::Saved(_)) => unreachable!("made of adapted layers alone"),
+        }
+    }
+
+    /// The name of a variable behind it.
+    pub(super) fn name_of(&self, variable: &Var) -> Option<String> {
+        match &self.source {
+            Source::Variable(own, _) => (own.id() == variable.id()).then(|| self.input.clone()),
+            Source::Formed(formed) => {
+                let mut variables = formed.variables();
+                let found = variables.find(|(_, own)| own.id() == variable.id());
+                found.map(|(end, _)| format!("{}.{end}", self.input))
+            }
+        }
+    }
+}
+
+impl Way {
+    fn value(self, variable: &Var, trained: &Trained) -> Result<Vec<f32>> {
+        let values: Vec<f32> = variable.flatten_all()?.to_vec1()?;
+        Ok(match self {
+            Self::Times(1.0) => values,
+            Self::Times(factor) => values.iter().map(|v| v * factor).collect(),
+            Self::Turned(factor) => {
+                let turned = transposed(&values, variable.dims()[1]);
                 turned.iter().map(|v| v * factor).collect()
             }
-            Way::OverNorms => {
+            Self::OverNorms => {
                 let norms = norms(trained)?;
                 let rows = values.iter().zip(norms);
                 rows.map(|(m, norm)| if norm == 0.0 { 1.0 } else { m / norm })
                     .collect()
             }
-        };
-        Ok(Tensor::from_f32(self.shape.clone(), values)?)
+        })
     }
 
-    /// The gradient of the variable, from that of the input.
-    pub(super) fn gradient(&self, trained: &Trained, gradient: &Tensor) -> Result<Candle> {
+    fn gradient(self, variable: &Var, trained: &Trained, gradient: &Tensor) -> Result<Candle> {
         let values = gradient.to_f32();
-        let values = match self.way {
-            Way::Times(1.0) => values,
-            Way::Times(factor) => values.iter().map(|v| v * factor).collect(),
-            Way::Turned(factor) => {
-                let n_columns = self.variable.dims()[0];
-                let turned = transposed(&values, n_columns);
+        let values = match self {
+            Self::Times(1.0) => values,
+            Self::Times(factor) => values.iter().map(|v| v * factor).collect(),
+            Self::Turned(factor) => {
+                let turned = transposed(&values, variable.dims()[0]);
                 turned.iter().map(|v| v * factor).collect()
             }
-            Way::OverNorms => {
+            Self::OverNorms => {
                 let norms = norms(trained)?;
                 let rows = values.iter().zip(norms);
                 rows.map(|(dg, norm)| if norm == 0.0 { 0.0 } else { dg / norm })
                     .collect()
             }
         };
-        Ok(Candle::from_vec(
-            values,
-            self.variable.dims(),
-            &Device::Cpu,
-        )?)
+        Ok(Candle::from_vec(values, variable.dims(), &Device::Cpu)?)
     }
 }
 

@@ -8,6 +8,8 @@
 //! ```
 
 mod batch;
+mod deployment;
+mod formed;
 mod layer;
 mod layers;
 mod rewrite;
@@ -25,6 +27,8 @@ use spark_onnx_graph::{DType as Type, Tensor};
 
 use crate::error::{Result, TrainError};
 pub use batch::with_free_batch;
+pub use deployment::Deployment;
+use deployment::Rounding;
 use layer::{Port, Trained, candle_weight, offer};
 use layers::{Form, Layer};
 use rewrite::{Site, rewrite};
@@ -126,8 +130,17 @@ impl AdaptedNetwork {
     /// [`TrainError::Dora`] for settings that are refused, targets that no layer has, and weights that are not finite numbers;
     /// [`TrainError::NothingTrained`] if no layer is meant; [`TrainError::Dropout`].
     pub fn new(graph: Graph, config: DoraConfig) -> Result<Self> {
+        Self::deployed(graph, config, &Deployment::exact())
+    }
+
+    /// The same of a network that will be run with rounded weights, which training then sees.
+    ///
+    /// # Errors
+    ///
+    /// As [`AdaptedNetwork::new`]; [`TrainError::FoldedBehind`].
+    pub fn deployed(graph: Graph, config: DoraConfig, deployment: &Deployment) -> Result<Self> {
         let adapter = Adapter::new(config, DType::F32, &Device::Cpu)?;
-        Self::with(graph, adapter)
+        Self::with(graph, adapter, deployment)
     }
 
     /// Puts the adapter in a folder, as PEFT or [`Adapter::save`] wrote it, on a network.
@@ -135,12 +148,12 @@ impl AdaptedNetwork {
     /// # Errors
     ///
     /// As [`Adapter::open`] and [`AdaptedNetwork::new`]; also if the adapter was trained on other weights.
-    pub fn open(graph: Graph, folder: &Path) -> Result<Self> {
+    pub fn open(graph: Graph, folder: &Path, deployment: &Deployment) -> Result<Self> {
         let adapter = Adapter::open(folder, DType::F32, &Device::Cpu)?;
-        Self::with(graph, adapter)
+        Self::with(graph, adapter, deployment)
     }
 
-    fn with(base: Graph, mut adapter: Adapter) -> Result<Self> {
+    fn with(base: Graph, mut adapter: Adapter, deployment: &Deployment) -> Result<Self> {
         let dropout = adapter.config().lora_dropout;
         if dropout != 0.0 {
             return Err(TrainError::Dropout { dropout });
@@ -158,12 +171,23 @@ impl AdaptedNetwork {
                 available: layers.into_iter().map(|layer| layer.name).collect(),
             });
         }
-        let sites = trained.iter().map(|(position, trained)| Site {
-            layer: &layers[*position],
-            trained,
-        });
-        let batched = with_free_batch(base.clone());
-        let (graph, ports) = rewrite(batched, &sites.collect::<Vec<_>>())?;
+        let mut batched = with_free_batch(base.clone());
+        let mut sites = Vec::with_capacity(trained.len());
+        let mut how = trained.iter().peekable();
+        for (position, layer) in layers.iter().enumerate() {
+            let rounding = deployment.rounding(&base, layer)?;
+            match (how.next_if(|(of, _)| *of == position), rounding) {
+                (Some((_, trained)), rounding) => sites.push(Site {
+                    layer,
+                    trained,
+                    rounding,
+                }),
+                (None, Some(rounding)) => round_constant(&mut batched, layer, &rounding)?,
+                (None, None) => {}
+            }
+        }
+        let (graph, ports) = rewrite(batched, &sites)?;
+        drop(sites);
         Ok(Self {
             base,
             layers,
@@ -196,21 +220,24 @@ impl AdaptedNetwork {
     ///
     /// As candle's.
     pub fn factors(&self) -> Result<Vec<(String, Tensor)>> {
-        let of = |port: &Port| Ok((port.input.clone(), port.value(self.trained_at(port))?));
+        let of = |port: &Port| {
+            let (layer, trained) = self.trained_at(port);
+            Ok((port.input.clone(), port.value(layer, trained)?))
+        };
         self.ports.iter().map(of).collect()
     }
 
-    fn trained_at(&self, port: &Port) -> &Trained {
-        &self.trained[port.layer].1
+    fn trained_at(&self, port: &Port) -> (&Layer, &Trained) {
+        let (layer, trained) = &self.trained[port.layer];
+        (&self.layers[*layer], trained)
     }
 
     /// The variables in the order in which optimisers have them, by the names of their inputs.
     pub(crate) fn named_variables(&self) -> Vec<(String, Var)> {
         let groups = self.adapter.variables();
         let name = |var: &Var| {
-            let mut ports = self.ports.iter();
-            let port = ports.find(|port| port.variable.id() == var.id());
-            port.map(|port| port.input.clone()).unwrap_or_default()
+            let mut names = self.ports.iter().map(|port| port.name_of(var));
+            names.find_map(|name| name).unwrap_or_default()
         };
         groups.all().map(|var| (name(var), var.clone())).collect()
     }
@@ -224,8 +251,8 @@ impl AdaptedNetwork {
     pub(crate) fn gradients(&self, of_inputs: &[Tensor]) -> Result<Gradients> {
         let mut pairs = Vec::with_capacity(self.ports.len());
         for (port, gradient) in self.ports.iter().zip(of_inputs) {
-            let gradient = port.gradient(self.trained_at(port), gradient)?;
-            pairs.push((port.variable.clone(), gradient));
+            let (layer, trained) = self.trained_at(port);
+            pairs.extend(port.gradients(layer, trained, gradient)?);
         }
         Ok(Gradients::from_pairs(pairs))
     }
@@ -266,6 +293,16 @@ impl AdaptedNetwork {
         }
         Ok(MergedNetwork { graph, report })
     }
+}
+
+/// Rounds the weight of a layer that is not trained.
+fn round_constant(graph: &mut Graph, layer: &Layer, rounding: &Rounding) -> Result<()> {
+    let Some((shape, values)) = layer.weight(graph) else {
+        return Ok(());
+    };
+    let rounded = rounding.round(&layer.form, &shape, &values)?;
+    let (shape, rounded) = layer.turned(&shape, rounded);
+    put(graph, layer.stored, shape, &rounded)
 }
 
 fn flat(tensor: &Candle) -> Result<Vec<f32>> {

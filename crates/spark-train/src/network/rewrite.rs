@@ -4,7 +4,7 @@
 //! linear      y = (x W + (x A) B) * g + b             A, B and g are inputs; B holds the scaling
 //! convolution y = (conv(x, W) + conv(conv(x, A), B)) * g + b     A has the window of W, B is 1 x 1
 //! formed      y = conv(x, (W + B A) * g) + b          in groups, which share A, and with windows of 1 x 1
-//! whole       y = conv(x, W) + b, x W + b             W and b are inputs
+//! whole       y = conv(x, W) + b, x W + b             W and b are inputs, as is the weight of a layer that is rounded
 //! ```
 //!
 //! A weight is formed where it is small beside what it computes: pictures have many pixels, and a pass over them more costs more.
@@ -18,7 +18,9 @@ use spark_onnx_graph::graph::{
 };
 use spark_onnx_graph::{DType, Tensor};
 
-use super::layer::{Port, Trained, Way, variable};
+use super::deployment::Rounding;
+use super::formed::Formed;
+use super::layer::{Port, Source, Trained, Way, variable};
 use super::layers::{Form, Layer};
 use crate::error::Result;
 
@@ -26,6 +28,8 @@ use crate::error::Result;
 pub(super) struct Site<'a> {
     pub(super) layer: &'a Layer,
     pub(super) trained: &'a Trained,
+    /// What rounds its weight before it is used.
+    pub(super) rounding: Option<Rounding>,
 }
 
 /// The adapted graph, and what it takes besides its own inputs.
@@ -129,14 +133,24 @@ impl Writer {
     fn inputs(&mut self, position: usize, site: &Site<'_>) -> Result<Inputs> {
         let name = &site.layer.name;
         let mut inputs = Inputs::default();
+        if let (Some(rounding), Trained::Adapted(adapted)) = (&site.rounding, site.trained) {
+            let formed = Formed::new(site.layer, adapted, rounding.clone())?;
+            let shape = self.stored_shape(site.layer);
+            inputs.weight = Some(self.port(Port {
+                input: name.clone(),
+                shape,
+                layer: position,
+                source: Source::Formed(Box::new(formed)),
+            }));
+            return Ok(inputs);
+        }
         let is_formed = self.is_formed(site.layer);
         let mut port = |of: &str, tensor: &candle_core::Tensor, shape: Vec<usize>, way| {
             Ok::<_, crate::TrainError>(self.port(Port {
                 input: format!("{name}.{of}"),
                 shape,
-                variable: variable(tensor)?,
                 layer: position,
-                way,
+                source: Source::Variable(variable(tensor)?, way),
             }))
         };
         match site.trained {
@@ -212,7 +226,7 @@ impl Writer {
     }
 
     fn layer(&mut self, mut node: Node, site: &Site<'_>, inputs: &Inputs) -> Result<()> {
-        if let Trained::Saved(_) = site.trained {
+        if inputs.weight.is_some() || inputs.bias.is_some() {
             if inputs.weight.is_some() {
                 node.inputs[1] = inputs.weight;
             }

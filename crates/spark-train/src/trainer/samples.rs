@@ -35,9 +35,9 @@ pub trait Samples {
 }
 
 /// Samples in memory.
-impl Samples for [Sample] {
+impl Samples for Vec<Sample> {
     fn len(&self) -> usize {
-        <[Sample]>::len(self)
+        self.as_slice().len()
     }
 
     fn sample(&self, index: usize) -> std::result::Result<Sample, Box<dyn Error + Send + Sync>> {
