@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 
 use spark_onnx::precision::Activations;
 use spark_onnx::{Model, Precision, RunOptions};
-use spark_onnx_graph::graph::{Graph, Op, bind};
+use spark_onnx_graph::graph::{Binary, Graph, Op, ValueId, bind};
 use spark_onnx_graph::{ModelError, Tensor};
 use spark_quant::block::Granularity;
 use spark_quant::scalar::MiniFormat;
@@ -56,7 +56,17 @@ impl Deployment {
         }
         let options = options.clone().with_precision(precision);
         let options = options.with_activations(Activations::Exact);
-        let bound = bind(graph, input_shapes)?;
+        // A layer whose result is an output is a step of its own, under its own name.
+        let mut apart = graph.clone();
+        for layer in super::layers::layers(graph) {
+            let results = layer.nodes.iter().map(|&node| graph.nodes[node].outputs[0]);
+            for result in results.flatten() {
+                if !apart.outputs.contains(&result) {
+                    apart.outputs.push(result);
+                }
+            }
+        }
+        let bound = bind(&apart, input_shapes)?;
         let zeros = bound.inputs().iter().map(|&id| {
             let value = bound.value(id);
             let zeros = Tensor::zeros(value.ty.dtype, value.ty.shape.clone())?;
@@ -67,7 +77,7 @@ impl Deployment {
             .iter()
             .map(|(name, zeros)| (name.as_str(), zeros))
             .collect();
-        let mut session = Model::from_graph(graph.clone(), &options)?.session();
+        let mut session = Model::from_graph(apart, &options)?.session();
         session.run(&zeros)?;
         let steps = session.steps().into_iter();
         let steps = steps.filter(|step| step.precision == precision);
@@ -100,9 +110,15 @@ impl Deployment {
         }
         for &node in &layer.nodes {
             let results = &graph.nodes[node].outputs;
-            let reads = |op: &Op| matches!(op, Op::BatchNormalization(_));
             let behind = graph.nodes.iter().find(|other| {
-                reads(&other.op) && other.inputs.first().is_some_and(|x| results.contains(x))
+                let mut operands = other.inputs.iter().flatten();
+                let is_constant = |id: &ValueId| graph.value(*id).constant.is_some();
+                let is_folded = match &other.op {
+                    Op::BatchNormalization(_) => true,
+                    Op::Binary(Binary::Mul | Binary::Div) => operands.any(is_constant),
+                    _ => false,
+                };
+                is_folded && other.inputs.iter().any(|x| x.is_some() && results.contains(x))
             });
             if let Some(behind) = behind {
                 return Err(TrainError::FoldedBehind {
