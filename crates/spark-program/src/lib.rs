@@ -49,6 +49,7 @@ pub use arguments::{count, number};
 pub use failure::{About, ExitCodeOf, Usage, about, tell, with_causes};
 pub use log::allows_colours;
 pub use printable::printable;
+pub use indicatif::ProgressBar;
 pub use progress::progress;
 pub use signals::{postponed, sleep};
 
