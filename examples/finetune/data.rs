@@ -49,9 +49,7 @@ impl Material {
         let heads = heads(&training[0]);
         let deployment = match run.qat {
             None => Deployment::exact(),
-            Some(format) => {
-                Deployment::new(&graph, precision(format), &[], &RunOptions::new())?
-            }
+            Some(format) => Deployment::new(&graph, precision(format), &[], &RunOptions::new())?,
         };
         Ok(Self {
             graph,
@@ -71,9 +69,8 @@ impl Material {
             false => run.targets.clone(),
             true => {
                 let all = layers(&self.graph).into_iter();
-                let fit = all.filter(|layer| {
-                    layer.groups == 1 && layer.largest_rank() >= run.dora_rank
-                });
+                let fit =
+                    all.filter(|layer| layer.groups == 1 && layer.largest_rank() >= run.dora_rank);
                 fit.map(|layer| layer.name).collect()
             }
         };

@@ -34,7 +34,10 @@ pub(crate) fn judge(
         [&material.training, &material.held_back],
         &material.options(),
     )?;
-    println!("root mean square error on {} frames held back", material.held_back.len());
+    println!(
+        "root mean square error on {} frames held back",
+        material.held_back.len()
+    );
     for (name, error) in [
         ("untouched", result.untouched),
         ("with a bias", result.bias),

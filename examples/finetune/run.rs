@@ -58,7 +58,11 @@ pub(crate) fn train(run: &Run, resumes: bool) -> Result<ExitCode, Box<dyn Error>
             println!("resumed after step {step}");
         }
         let outcome = trainer.run(&mut |event: &Event| told.event(event))?;
-        trainer.network().adapter().save(&run.output.join("adapter"))?;
+        trainer.take_best()?;
+        trainer
+            .network()
+            .adapter()
+            .save(&run.output.join("adapter"))?;
         Ok(outcome)
     });
     told.bar.finish_and_clear();
@@ -183,7 +187,10 @@ fn zeros(
     use sparkpilot::onnx::{DType, Tensor};
     let mut zeros = Vec::new();
     for (name, shape) in shapes {
-        zeros.push(((*name).to_owned(), Tensor::zeros(DType::F32, shape.clone())?));
+        zeros.push((
+            (*name).to_owned(),
+            Tensor::zeros(DType::F32, shape.clone())?,
+        ));
     }
     Ok(zeros)
 }

@@ -113,7 +113,9 @@ pub fn compare(
 
 fn lent(tensors: &[(String, Tensor)]) -> Vec<(&str, &Tensor)> {
     let tensors = tensors.iter();
-    tensors.map(|(name, tensor)| (name.as_str(), tensor)).collect()
+    tensors
+        .map(|(name, tensor)| (name.as_str(), tensor))
+        .collect()
 }
 
 /// The numbers of all heads, of one sample.

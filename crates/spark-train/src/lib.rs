@@ -32,3 +32,8 @@ pub use teacher::taught;
 pub use trainer::{
     Decay, Ended, Event, Go, Observer, Outcome, Sample, Samples, Trainer, TrainerSettings,
 };
+
+/// The README's example, so that it is compiled and run with the others.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -9,7 +9,7 @@
 //! optimisers, clipping and files are spark-dora's.
 
 use spark_dora::optim::Gradients;
-use spark_onnx::{Model, RunOptions, Session};
+use spark_onnx::{Model, RunOptions, Session, StepInfo};
 use spark_onnx_graph::Tensor;
 use spark_onnx_graph::backward::{WithGradients, with_gradients};
 use spark_onnx_graph::graph::{Graph, bind};
@@ -111,7 +111,7 @@ impl TrainingStep {
         let factors = network.factors()?;
         let mut given = inputs.to_vec();
         given.extend(self.losses.given(targets)?);
-        given.extend(factors.iter().map(|(name, tensor)| (name.as_str(), tensor)));
+        given.extend(lent(&factors));
         given.push((&self.seed, &self.one));
         let mut results = self.session.run(&given)?;
         let gradients = results.split_off(self.n_outputs + self.losses.parts.len() + 1);
@@ -124,6 +124,28 @@ impl TrainingStep {
             outputs: results,
             gradients: network.gradients(&gradients)?,
         })
+    }
+}
+
+impl TrainingStep {
+    /// The steps of the plan with the mean time that each took in `runs` runs.
+    ///
+    /// # Errors
+    ///
+    /// As [`TrainingStep::run`].
+    pub fn profile(
+        &mut self,
+        network: &AdaptedNetwork,
+        inputs: &[(&str, &Tensor)],
+        targets: &[(&str, &Tensor)],
+        runs: u32,
+    ) -> Result<Vec<StepInfo>> {
+        let factors = network.factors()?;
+        let mut given = inputs.to_vec();
+        given.extend(self.losses.given(targets)?);
+        given.extend(lent(&factors));
+        given.push((&self.seed, &self.one));
+        Ok(self.session.profile(&given, runs)?)
     }
 }
 
@@ -184,7 +206,7 @@ impl Evaluation {
         let factors = network.factors()?;
         let mut given = inputs.to_vec();
         given.extend(self.losses.given(targets)?);
-        given.extend(factors.iter().map(|(name, tensor)| (name.as_str(), tensor)));
+        given.extend(lent(&factors));
         let mut outputs = self.session.run(&given)?;
         let (loss, parts) = self.losses.read(outputs.split_off(self.n_outputs));
         Ok(EvaluationResult {
@@ -193,4 +215,9 @@ impl Evaluation {
             outputs,
         })
     }
+}
+
+fn lent(tensors: &[(String, Tensor)]) -> impl Iterator<Item = (&str, &Tensor)> {
+    let tensors = tensors.iter();
+    tensors.map(|(name, tensor)| (name.as_str(), tensor))
 }

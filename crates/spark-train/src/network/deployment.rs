@@ -118,7 +118,11 @@ impl Deployment {
                     Op::Binary(Binary::Mul | Binary::Div) => operands.any(is_constant),
                     _ => false,
                 };
-                is_folded && other.inputs.iter().any(|x| x.is_some() && results.contains(x))
+                is_folded
+                    && other
+                        .inputs
+                        .iter()
+                        .any(|x| x.is_some() && results.contains(x))
             });
             if let Some(behind) = behind {
                 return Err(TrainError::FoldedBehind {

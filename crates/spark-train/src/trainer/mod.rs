@@ -296,6 +296,25 @@ impl<'d> Trainer<'d> {
         })
     }
 
+    /// Sets the variables to those after the best epoch, if the folder has a checkpoint of it; gives the step. To judge and to ship:
+    /// a run goes on from its last checkpoint ([`Trainer::resume`]).
+    ///
+    /// # Errors
+    ///
+    /// [`TrainError::Io`] and [`TrainError::OtherRun`] if the checkpoint cannot be read.
+    pub fn take_best(&mut self) -> Result<Option<u64>> {
+        let (Some(folder), Some((_, step))) = (&self.folder, self.progress.best) else {
+            return Ok(None);
+        };
+        if step != self.progress.step {
+            if folder.damage(step).is_some() {
+                return Ok(None);
+            }
+            folder.read(step, &self.network)?;
+        }
+        Ok(Some(step))
+    }
+
     fn save(&mut self, observer: &mut dyn Observer) -> Result<()> {
         let Some(folder) = &self.folder else {
             return Ok(());

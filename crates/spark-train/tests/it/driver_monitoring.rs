@@ -35,7 +35,10 @@ fn twenty_steps_teach_a_network_and_merging_keeps_what_it_learnt() {
     let graph = file::load(&path).expect("loads");
     let layers = layers(&graph);
     assert_eq!(layers.len(), 58, "{layers:?}");
-    let large = layers.iter().filter(|layer| layer.largest_rank() >= 4);
+    // One of the layers in groups, whose gradients are slow.
+    let large = layers
+        .iter()
+        .filter(|layer| layer.largest_rank() >= 4 && (layer.groups == 1 || layer.groups == 672));
     let config = DoraConfig::builder(4).targets(large.map(|layer| layer.name.clone()));
     let config = config.build().expect("settings");
     let network = AdaptedNetwork::new(graph.clone(), config).expect("is adapted");

@@ -12,8 +12,8 @@ use spark_onnx_graph::graph::{Dim, Gemm, Graph, Op, Unary};
 use spark_onnx_graph::{DType, Tensor};
 use spark_testing::numbers;
 use spark_train::{
-    AdaptedNetwork, Decay, Deployment, Ended, Event, Go, OutputHeads, Sample, Samples, TrainError,
-    Trainer, TrainerSettings,
+    AdaptedNetwork, Decay, Deployment, Ended, Evaluation, Event, Go, OutputHeads, Sample, Samples,
+    TrainError, Trainer, TrainerSettings,
 };
 use tempfile::tempdir;
 
@@ -194,6 +194,26 @@ fn a_run_learns_and_tells_what_it_does() {
         kept.contains(&format!("step-{:08}", best.1)),
         "{kept:?} without {best:?}"
     );
+
+    let last_bits = bits(&trainer);
+    assert_eq!(trainer.take_best().expect("reads"), Some(best.1));
+    assert_eq!(bits(&trainer) == last_bits, best.1 == 90);
+    let mut evaluation = Evaluation::new(
+        trainer.network(),
+        &heads(),
+        &[("x", vec![1, 6])],
+        &RunOptions::new(),
+    )
+    .expect("plans");
+    let losses = validation.iter().map(|sample| {
+        let (x, target) = (&sample.inputs[0].1, &sample.targets[0].1);
+        let result = evaluation.run(trainer.network(), &[("x", x)], &[("y1", target)]);
+        result.expect("runs").loss
+    });
+    let mean = losses.sum::<f64>() / 7.0;
+    assert!((mean - best.0).abs() < 1e-6 * best.0, "{mean} for {best:?}");
+    trainer.resume(&mut quiet).expect("resumes");
+    assert_eq!(bits(&trainer), last_bits);
 
     // An adapter that PEFT can read: the same network again.
     let last = folder.path().join("step-00000090");
