@@ -13,6 +13,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use spark_dora::SavedTensors;
 use spark_onnx_graph::graph::{
     Binary, Conv, Dim, Graph, MatMul, Node, Op, Padding, Reshape, ValueId,
 };
@@ -20,7 +21,7 @@ use spark_onnx_graph::{DType, Tensor};
 
 use super::deployment::Rounding;
 use super::formed::Formed;
-use super::layer::{Port, Source, Trained, Way, variable};
+use super::layer::{Adapted, Port, Source, Trained, Way, variable};
 use super::layers::{Form, Layer};
 use crate::error::Result;
 
@@ -68,7 +69,6 @@ struct Inputs {
     bias: Option<ValueId>,
     /// What is left of the weight for the frozen product, where A and B began as parts of it.
     frozen: Option<ValueId>,
-    rank: usize,
 }
 
 struct Writer {
@@ -130,91 +130,112 @@ impl Writer {
         id
     }
 
+    /// An input of one variable.
+    fn variable_port(
+        &mut self,
+        (site, position): (&Site<'_>, usize),
+        of: &str,
+        tensor: &candle_core::Tensor,
+        (shape, way): (Vec<usize>, Way),
+    ) -> Result<ValueId> {
+        let source = Source::Variable(variable(tensor)?, way);
+        Ok(self.port(Port {
+            input: format!("{}.{of}", site.layer.name),
+            shape,
+            layer: position,
+            source,
+        }))
+    }
+
     fn inputs(&mut self, position: usize, site: &Site<'_>) -> Result<Inputs> {
-        let name = &site.layer.name;
-        let mut inputs = Inputs::default();
-        if let (Some(rounding), Trained::Adapted(adapted)) = (&site.rounding, site.trained) {
-            let formed = Formed::new(site.layer, adapted, rounding.clone())?;
-            let shape = self.stored_shape(site.layer);
-            inputs.weight = Some(self.port(Port {
-                input: name.clone(),
-                shape,
-                layer: position,
-                source: Source::Formed(Box::new(formed)),
-            }));
-            return Ok(inputs);
-        }
-        let is_formed = self.is_formed(site.layer);
-        let mut port = |of: &str, tensor: &candle_core::Tensor, shape: Vec<usize>, way| {
-            Ok::<_, crate::TrainError>(self.port(Port {
-                input: format!("{name}.{of}"),
-                shape,
-                layer: position,
-                source: Source::Variable(variable(tensor)?, way),
-            }))
-        };
-        match site.trained {
-            Trained::Adapted(adapted) => {
-                let factors = adapted.factors();
-                inputs.rank = factors.rank();
-                let scaling = factors.scaling() as f32;
-                let is_linear = matches!(site.layer.form, Form::Linear { .. });
-                let turned = |dims: &[usize]| dims.iter().rev().copied().collect();
-                let flat = |dims: &[usize]| vec![dims[0], dims[1..].iter().product()];
-                if let (Some(a), Some(b)) = (factors.a(), factors.b()) {
-                    let [a_way, b_way] = match is_linear {
-                        true => [Way::Turned(1.0), Way::Turned(scaling)],
-                        false => [Way::Times(1.0), Way::Times(scaling)],
-                    };
-                    let [a_shape, b_shape] = [a, b].map(|t| match (is_linear, is_formed) {
-                        (true, _) => turned(t.dims()),
-                        (false, true) => flat(t.dims()),
-                        (false, false) => t.dims().to_vec(),
-                    });
-                    inputs.a = Some(port("lora_A", a, a_shape, a_way)?);
-                    inputs.b = Some(port("lora_B", b, b_shape, b_way)?);
-                }
-                if let Some(magnitude) = factors.magnitude() {
-                    let rows = magnitude.elem_count();
-                    let mut shape = vec![rows];
-                    if let Form::Conv(_) = site.layer.form {
-                        let ones = magnitude.rank() - 2;
-                        // Beside a result [n, out, ..], or beside a weight [out, in, ..].
-                        shape.extend(vec![1; ones + usize::from(is_formed)]);
-                    }
-                    inputs.scale = Some(port("scale", magnitude, shape, Way::OverNorms)?);
-                }
-                if let Some(frozen) = adapted.frozen()? {
-                    let shape = self.stored_shape(site.layer);
-                    let values = match site.layer.form {
-                        Form::Linear {
-                            is_transposed: true,
-                        } => super::layers::transposed(&frozen, shape[0]),
-                        _ => frozen,
-                    };
-                    let tensor = Tensor::from_f32(shape, values)?;
-                    inputs.frozen = Some(self.constant(format!("{name}.frozen"), tensor));
-                }
+        match (site.trained, &site.rounding) {
+            (Trained::Adapted(adapted), Some(rounding)) => {
+                let formed = Formed::new(site.layer, adapted, rounding.clone())?;
+                let weight = self.port(Port {
+                    input: site.layer.name.clone(),
+                    shape: self.stored_shape(site.layer),
+                    layer: position,
+                    source: Source::Formed(Box::new(formed)),
+                });
+                Ok(Inputs {
+                    weight: Some(weight),
+                    ..Inputs::default()
+                })
             }
-            Trained::Saved(tensors) => {
-                let variables: BTreeMap<&str, _> = tensors.variables().collect();
-                if let Some(weight) = variables.get("weight") {
-                    let way = match site.layer.form {
-                        Form::Linear {
-                            is_transposed: true,
-                        } => Way::Turned(1.0),
-                        _ => Way::Times(1.0),
-                    };
-                    let mut shape = weight.dims().to_vec();
-                    if way == Way::Turned(1.0) {
-                        shape.reverse();
-                    }
-                    inputs.weight = Some(port("weight", weight, shape, way)?);
-                }
-                if let Some(bias) = variables.get("bias") {
-                    let shape = bias.dims().to_vec();
-                    inputs.bias = Some(port("bias", bias, shape, Way::Times(1.0))?);
-                }
+            (Trained::Adapted(adapted), None) => self.inputs_of_adapter(position, site, adapted),
+            (Trained::Saved(tensors), _) => self.inputs_of_saved(position, site, tensors),
+        }
+    }
+
+    fn inputs_of_adapter(
+        &mut self,
+        position: usize,
+        site: &Site<'_>,
+        adapted: &Adapted,
+    ) -> Result<Inputs> {
+        let mut inputs = Inputs::default();
+        let factors = adapted.factors();
+        let is_linear = matches!(site.layer.form, Form::Linear { .. });
+        let is_formed = self.is_formed(site.layer);
+        let shape_of = |dims: &[usize]| match (is_linear, is_formed) {
+            (true, _) => dims.iter().rev().copied().collect(),
+            (false, true) => vec![dims[0], dims[1..].iter().product()],
+            (false, false) => dims.to_vec(),
+        };
+        let way = |factor| match is_linear {
+            true => Way::Turned(factor),
+            false => Way::Times(factor),
+        };
+        let at = (site, position);
+        if let (Some(a), Some(b)) = (factors.a(), factors.b()) {
+            let of_a = (shape_of(a.dims()), way(1.0));
+            inputs.a = Some(self.variable_port(at, "lora_A", a, of_a)?);
+            let of_b = (shape_of(b.dims()), way(factors.scaling() as f32));
+            inputs.b = Some(self.variable_port(at, "lora_B", b, of_b)?);
+        }
+        if let Some(magnitude) = factors.magnitude() {
+            let mut shape = vec![magnitude.elem_count()];
+            if !is_linear {
+                // Beside a result [n, out, ..], or beside a weight [out, in, ..].
+                let ones = magnitude.rank() - 2;
+                shape.extend(vec![1; ones + usize::from(is_formed)]);
+            }
+            let of_scale = (shape, Way::OverNorms);
+            inputs.scale = Some(self.variable_port(at, "scale", magnitude, of_scale)?);
+        }
+        if let Some(frozen) = adapted.frozen()? {
+            let dims = adapted.base_weight()?.dims().to_vec();
+            let (shape, values) = site.layer.turned(&dims, frozen);
+            let tensor = Tensor::from_f32(shape, values)?;
+            let name = format!("{}.frozen", site.layer.name);
+            inputs.frozen = Some(self.constant(name, tensor));
+        }
+        Ok(inputs)
+    }
+
+    fn inputs_of_saved(
+        &mut self,
+        position: usize,
+        site: &Site<'_>,
+        tensors: &SavedTensors,
+    ) -> Result<Inputs> {
+        let mut inputs = Inputs::default();
+        for (name, tensor) in tensors.variables() {
+            let mut shape = tensor.dims().to_vec();
+            let turns = Form::Linear {
+                is_transposed: true,
+            };
+            let way = match name == "weight" && site.layer.form == turns {
+                true => Way::Turned(1.0),
+                false => Way::Times(1.0),
+            };
+            if way == Way::Turned(1.0) {
+                shape.reverse();
+            }
+            let id = self.variable_port((site, position), name, tensor, (shape, way))?;
+            match name {
+                "weight" => inputs.weight = Some(id),
+                _ => inputs.bias = Some(id),
             }
         }
         Ok(inputs)

@@ -6,7 +6,8 @@
 //! ```
 //!
 //! Each phase has the kernels of ordinary convolutions, and writes its own rows and columns of the result; nothing is spread or
-//! added up in memory. What stays one step that spreads its products: dilated taps, and results that begin beyond the last tap.
+//! added up in memory. What stays one step that spreads its products: dilated taps, results that begin beyond the last tap, and
+//! strides of many phases.
 //!
 //! Source: the decomposition into sub-pixels of W. Shi et al., "Is the deconvolution layer the same as a convolutional layer?",
 //! arXiv 1609.07009.
@@ -27,6 +28,9 @@ impl Lower for ConvTranspose {
     }
 }
 
+/// Strides up to which a transposed convolution is said so, along each axis: beyond, its phases are too many steps.
+const MOST_PHASES: usize = 8;
+
 /// A phase along one axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Phase {
@@ -41,9 +45,12 @@ struct Phase {
     dropped: usize,
 }
 
-/// The phases along one axis of a window without dilation, those without results left out; nothing if one begins beyond its last
-/// tap.
+/// The phases along one axis of a window without dilation, those without results left out; nothing if there are too many or one
+/// begins beyond its last tap.
 fn phases(kernel: usize, stride: usize, pad: usize, x: usize, y: usize) -> Option<Vec<Phase>> {
+    if stride > MOST_PHASES {
+        return None;
+    }
     let mut phases = Vec::with_capacity(stride);
     for r in 0..stride {
         let begin = pad.saturating_sub(r).div_ceil(stride);
