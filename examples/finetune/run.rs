@@ -126,10 +126,10 @@ impl Told {
                     .set_message(format!("loss {loss:.3e}, {samples_per_second:.0} frames/s"));
             }
             Event::Damaged { folder, reason } => {
-                spark_program::tell(&format!("{}: {reason}; passed over", folder.display()));
+                spark_program::tell(format!("{}: {reason}; passed over", folder.display()));
             }
             Event::Skipped { step, loss, .. } => {
-                spark_program::tell(&format!("step {step} skipped: loss {loss}"));
+                spark_program::tell(format!("step {step} skipped: loss {loss}"));
             }
             _ => {}
         }

@@ -47,9 +47,9 @@ use spark_hal::config::{CUDA, Config, CudaUse, DEVICE, DeviceChoice, config};
 
 pub use arguments::{count, number};
 pub use failure::{About, ExitCodeOf, Usage, about, tell, with_causes};
+pub use indicatif::ProgressBar;
 pub use log::allows_colours;
 pub use printable::printable;
-pub use indicatif::ProgressBar;
 pub use progress::progress;
 pub use signals::{postponed, sleep};
 

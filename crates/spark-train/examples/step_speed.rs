@@ -1,6 +1,6 @@
 //! How long does a step of training take beside a forward pass, and in which kernels?
 //!
-//! Run: `cargo run --release -p spark-train --example step_speed -- MODEL.onnx [BATCH] [RANK]`
+//! Run: `cargo run --release -p spark-train --example step_speed -- MODEL.onnx [BATCH] [RANK] [THREADS]`
 //!
 //! Adapts every layer that is not in groups and holds the rank, teaches the network its own outputs, and tells medians of eleven
 //! turns of both. Inputs are made up.
@@ -24,14 +24,15 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
     let path = arguments
         .next()
-        .ok_or("usage: step_speed MODEL.onnx [BATCH] [RANK]")?;
+        .ok_or("usage: step_speed MODEL.onnx [BATCH] [RANK] [THREADS]")?;
     let mut number = |default| arguments.next().map_or(Ok(default), |text| text.parse());
     let (batch, rank): (usize, usize) = (number(8)?, number(4)?);
+    let options = RunOptions::new().with_threads(number(2)?);
     let graph = file::load(path.as_ref())?;
     let inputs = made_up(&graph, batch)?;
     let lent: Vec<_> = inputs.iter().map(|(name, t)| (name.as_str(), t)).collect();
 
-    let base = Model::from_graph(with_free_batch(graph.clone()), &RunOptions::new())?;
+    let base = Model::from_graph(with_free_batch(graph.clone()), &options)?;
     let mut base = base.session();
     let outputs = base.run(&lent)?;
     let all = layers(&graph).into_iter();
@@ -43,7 +44,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .map(|(name, t)| (*name, t.shape().to_vec()))
         .collect();
     let heads: Vec<OutputHeads> = outputs.iter().map(of_all).collect();
-    let mut step = TrainingStep::new(&network, &heads, &shapes, &RunOptions::new())?;
+    let mut step = TrainingStep::new(&network, &heads, &shapes, &options)?;
     let targets: Vec<_> = outputs.iter().map(|(name, t)| (name.as_str(), t)).collect();
     step.run(&network, &lent, &targets)?;
 

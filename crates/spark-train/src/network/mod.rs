@@ -22,6 +22,7 @@ use std::sync::Arc;
 use candle_core::{DType, Device, Tensor as Candle, Var};
 use spark_dora::optim::Gradients;
 use spark_dora::{Adapter, DoraConfig, NetworkReport};
+use spark_onnx::Precision;
 use spark_onnx_graph::graph::Graph;
 use spark_onnx_graph::{DType as Type, Tensor};
 
@@ -102,6 +103,8 @@ pub struct AdaptedNetwork {
     trained: Vec<(usize, Trained)>,
     graph: Graph,
     ports: Vec<Port>,
+    /// What weights are rounded to.
+    precision: Option<Precision>,
 }
 
 impl fmt::Debug for AdaptedNetwork {
@@ -195,6 +198,7 @@ impl AdaptedNetwork {
             trained,
             graph,
             ports,
+            precision: deployment.precision(),
         })
     }
 
@@ -230,6 +234,29 @@ impl AdaptedNetwork {
     fn trained_at(&self, port: &Port) -> (&Layer, &Trained) {
         let (layer, trained) = &self.trained[port.layer];
         (&self.layers[*layer], trained)
+    }
+
+    /// What the numbers of training hang on here, by name: the network's constants, the adapter's settings, the precision.
+    pub(crate) fn identity(&self) -> Vec<(String, String)> {
+        let mut hash = crc32fast::Hasher::new();
+        for constant in self.base.values.iter().filter_map(|v| v.constant.as_ref()) {
+            for value in constant.to_f64() {
+                hash.update(&value.to_le_bytes());
+            }
+        }
+        let precision = self.precision.map(|precision| precision.to_string());
+        let named = [
+            ("network", format!("{:08x}", hash.finalize())),
+            ("adapter", format!("{:?}", self.adapter.config())),
+            (
+                "precision of weights",
+                precision.unwrap_or_else(|| "exact".to_owned()),
+            ),
+        ];
+        let named = named.into_iter();
+        named
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect()
     }
 
     /// The variables in the order in which optimisers have them, by the names of their inputs.

@@ -112,7 +112,7 @@ impl<'d> Trainer<'d> {
             count: 0,
             best: None,
             waited: 0,
-            settings: settings.of_numbers(),
+            settings: run_of(&settings, &network, &heads),
         };
         Ok(Self {
             network,
@@ -170,7 +170,7 @@ impl<'d> Trainer<'d> {
         if n_was != n_is {
             return other("count of samples", n_was.to_string(), n_is.to_string());
         }
-        let is = self.settings.of_numbers();
+        let is = run_of(&self.settings, &self.network, &self.heads);
         let changed = was.settings.iter().zip(&is).find(|(was, is)| was != is);
         match changed {
             None => Ok(()),
@@ -442,6 +442,18 @@ impl<'d> Trainer<'d> {
         }
         Ok(sum / samples.len() as f64)
     }
+}
+
+/// All that the numbers of a run hang on but its samples, by name.
+fn run_of(
+    settings: &TrainerSettings,
+    network: &AdaptedNetwork,
+    heads: &[OutputHeads],
+) -> Vec<(String, String)> {
+    let mut named = settings.of_numbers();
+    named.extend(network.identity());
+    named.push(("heads".to_owned(), format!("{heads:?}")));
+    named
 }
 
 enum Made {

@@ -12,12 +12,15 @@ use spark_onnx_graph::{DType as Type, Tensor};
 use spark_testing::numbers;
 use spark_train::{AdaptedNetwork, OutputHeads, TrainingStep};
 
+/// Offers a layer to an adapter: what it becomes.
+type Offer = Box<dyn Fn(&mut Adapter) -> Box<dyn Module>>;
+
 /// A network of one layer and a Tanh: its graph, and the same in candle.
 struct Case {
     graph: Graph,
     x: Tensor,
     output: Vec<usize>,
-    offer: Box<dyn Fn(&mut Adapter) -> Box<dyn Module>>,
+    offer: Offer,
 }
 
 fn known(shape: &[usize]) -> Vec<Dim> {
@@ -100,7 +103,7 @@ fn conv(n_axes: usize, groups: usize, has_bias: bool) -> Case {
     output.extend(vec![4; n_axes]);
     let graph = graph(Op::Conv(op), &x, &weight, bias.as_ref());
     let (w, b) = (candle(&weight), bias.as_ref().map(candle));
-    let offer: Box<dyn Fn(&mut Adapter) -> Box<dyn Module>> = match n_axes {
+    let offer: Offer = match n_axes {
         1 => {
             let config = Conv1dConfig {
                 padding: 1,

@@ -383,6 +383,8 @@ fn what_is_another_run_is_refused() {
     };
     let said = refused(&training, decay, network(1));
     assert!(said.contains("decay was Cosine and is Linear"), "{said}");
+    let said = refused(&training, run(), network(3));
+    assert!(said.contains("network was "), "{said}");
     let said = refused(&samples(20, 100), run(), network(1));
     assert!(said.contains("count of samples was 22 and is 20"), "{said}");
 }
