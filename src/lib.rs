@@ -13,6 +13,7 @@
 //! sparkpilot::bench      how fast and how exact models are, in each number format
 //! sparkpilot::sim        closed-loop driving scenarios
 //! sparkpilot::dora       DoRA and LoRA layers for candle (feature `dora`)
+//! sparkpilot::train      networks fine-tuned with such adapters (feature `train`)
 //! ```
 //!
 //! ```
@@ -50,6 +51,8 @@ pub use spark_openpilot as openpilot;
 pub use spark_openpilot::zoo;
 pub use spark_quant as quant;
 pub use spark_sim as sim;
+#[cfg(feature = "train")]
+pub use spark_train as train;
 
 /// The README's example, so that it is compiled and run with the others.
 #[cfg(doctest)]

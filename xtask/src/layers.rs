@@ -3,7 +3,7 @@
 //! ```text
 //! { simd, parallel } <- gemm;  hal <- mem <- quant;  files <- onnx-proto;  { hal, onnx-proto } <- onnx-graph
 //! { gemm, quant, onnx-graph } <- onnx <- openpilot <- { sim, bench } <- facade
-//! { gemm, quant } <- dora <- facade
+//! { gemm, quant } <- dora <- facade;  { onnx, dora, files } <- train <- facade; by the table also data <- train
 //! { files, drawing } <- data <- facade; by the table also { hal, parallel } <- data <- { dora, sim }
 //! drawing            <- { quant, data, sim, bench, xtask }
 //! { hal, files } <- program <- facade   the program; reachable by examples of every crate besides
@@ -111,6 +111,24 @@ pub(crate) const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "spark-train",
+        &[
+            "spark-files",
+            "spark-hal",
+            "spark-simd",
+            "spark-parallel",
+            "spark-gemm",
+            "spark-mem",
+            "spark-quant",
+            "spark-onnx-proto",
+            "spark-onnx-graph",
+            "spark-onnx",
+            "spark-openpilot",
+            "spark-data",
+            "spark-dora",
+        ],
+    ),
+    (
         "spark-sim",
         &[
             "spark-files",
@@ -162,6 +180,7 @@ const EVERY_CRATE: &[&str] = &[
     "spark-bench",
     "spark-data",
     "spark-dora",
+    "spark-train",
     "spark-sim",
     OF_PROGRAMS,
 ];

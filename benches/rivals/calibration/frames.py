@@ -7,7 +7,7 @@ Run, from the root of the repository:
     /tmp/frames/bin/python benches/rivals/calibration/frames.py qcamera.ts frames.safetensors
     cargo run --release --example calibrate_model -- dmonitoring.onnx --batches frames.safetensors --precision fp4
 
-Every 25th frame of the road camera: no recording of a driver is public, and what calibration needs is pictures of a
+Every 25th frame of the road camera, or every N-th with N as a third argument: no recording of a driver is public, and what calibration needs is pictures of a
 real camera. The middle of the picture, half as wide as high, is scaled bilinearly to 320 x 640 and packed as the
 networks take it: planes Y[2r, 2c], Y[2r + 1, 2c], Y[2r, 2c + 1], Y[2r + 1, 2c + 1], U, V, as (value - 128) / 128, which
 f16 holds exactly. Case N is the N-th of these frames; calibrate_model holds back every second one.
@@ -19,7 +19,6 @@ import av
 import numpy as np
 from safetensors.numpy import save_file
 
-EVERY = 25
 HEIGHT, WIDTH = 640, 320
 
 
@@ -60,12 +59,12 @@ def packed(frame):
     return ((planes - 128) / 128).astype(np.float16)[None]
 
 
-def main(video, output):
+def main(video, output, every=25):
     with av.open(video) as container:
         frames = [
             packed(frame)
             for number, frame in enumerate(container.decode(video=0))
-            if number % EVERY == 0
+            if number % int(every) == 0
         ]
     save_file({f"case{n}/in/input_img": frame for n, frame in enumerate(frames)}, output)
     print(f"{len(frames)} frames")

@@ -47,6 +47,7 @@ use spark_hal::config::{CUDA, Config, CudaUse, DEVICE, DeviceChoice, config};
 
 pub use arguments::{count, number};
 pub use failure::{About, ExitCodeOf, Usage, about, tell, with_causes};
+pub use indicatif::ProgressBar;
 pub use log::allows_colours;
 pub use printable::printable;
 pub use progress::progress;

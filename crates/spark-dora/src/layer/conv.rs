@@ -165,6 +165,15 @@ macro_rules! conv_layer {
                 &self.core.factors
             }
 
+            /// Norms of the rows of `W + s B A`; see [`crate::DoraLinear::row_norms`].
+            ///
+            /// # Errors
+            ///
+            /// As candle's.
+            pub fn row_norms(&self) -> Result<Vec<f64>> {
+                self.core.row_norms()
+            }
+
             pub(crate) fn core(&self) -> &Core {
                 &self.core
             }

@@ -166,6 +166,26 @@ impl DoraLinear {
         &self.core.factors
     }
 
+    /// Norms of the rows of `W + s B A` for the present factors, which magnitudes stand over; a row of length zero has the factor
+    /// 1 instead. They are kept until the factors change.
+    ///
+    /// # Errors
+    ///
+    /// As candle's; [`crate::DoraError::Quant`] if a packed base cannot be converted to f32.
+    pub fn row_norms(&self) -> Result<Vec<f64>> {
+        self.core.row_norms()
+    }
+
+    /// The weight that stays under A and B, where it is not the layer's own: what is left of that if A and B began as parts of it.
+    ///
+    /// # Errors
+    ///
+    /// As candle's.
+    pub fn frozen(&self) -> Result<Option<Tensor>> {
+        let is_other = self.core.factors.initial().is_some();
+        is_other.then(|| self.core.base.to_tensor()).transpose()
+    }
+
     pub(crate) fn core(&self) -> &Core {
         &self.core
     }

@@ -18,6 +18,12 @@ pub(crate) struct Core {
 }
 
 impl Core {
+    /// Norms of the rows under the magnitudes.
+    pub(crate) fn row_norms(&self) -> crate::error::Result<Vec<f64>> {
+        let norms = self.factors.row_norms(|| Ok(self.base.clone()))?;
+        Ok(norms.to_vec())
+    }
+
     /// Whether the kernels of this crate can compute with `x`.
     pub(crate) fn has_kernels(&self, x: &Tensor) -> bool {
         x.device().is_cpu()

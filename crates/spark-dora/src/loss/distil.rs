@@ -5,6 +5,8 @@
 //! Sigmoid   one logit per probability                                     cross entropy with the teacher's
 //! Softmax   logits of classes, in rows of `classes`                       cross entropy with the teacher's
 //! Features  numbers without a meaning of their own                        softened(T)
+//! Squares   numbers that are to be the same                               mean of squared differences
+//! Distances the same, far ones weighing less                              mean of absolute differences
 //! ```
 //!
 //! Where a head lies in the output vector is for the caller to say: the model's metadata know
@@ -36,6 +38,10 @@ pub enum HeadKind {
         /// Above 1 to weigh small values more.
         temperature: f64,
     },
+    /// Numbers that are to be the same: the mean of squared differences.
+    Squares,
+    /// The same with absolute differences.
+    Distances,
 }
 
 /// One head of an output vector.
@@ -129,6 +135,8 @@ pub fn distil(
                 softened(&rows(&teacher)?, &rows(&student)?, 1.0)?
             }
             HeadKind::Features { temperature } => softened(&teacher, &student, temperature)?,
+            HeadKind::Squares => (student - teacher)?.sqr()?.mean_all()?,
+            HeadKind::Distances => (student - teacher)?.abs()?.mean_all()?,
         };
         total = (total + (&loss * head.weight)?)?;
         parts.push((head.name.clone(), loss));

@@ -18,6 +18,12 @@ impl Gradients {
         Self(variables.into_iter().filter_map(of).collect())
     }
 
+    /// Gradients that were computed elsewhere, each of its variable's shape and type.
+    pub fn from_pairs(pairs: impl IntoIterator<Item = (Var, Tensor)>) -> Self {
+        let pairs = pairs.into_iter();
+        Self(pairs.map(|(var, gradient)| (var.id(), gradient)).collect())
+    }
+
     /// The gradient of `variable`.
     pub fn get(&self, variable: &Var) -> Option<&Tensor> {
         self.0.get(&variable.id())
@@ -114,8 +120,21 @@ impl Accumulator {
     ///
     /// As candle's.
     pub fn add(&mut self, store: &GradStore) -> Result<()> {
+        self.add_by(|var| store.get(var))
+    }
+
+    /// Adds one micro-batch whose gradients are at hand.
+    ///
+    /// # Errors
+    ///
+    /// As candle's.
+    pub fn add_gradients(&mut self, gradients: &Gradients) -> Result<()> {
+        self.add_by(|var| gradients.get(var))
+    }
+
+    fn add_by<'g>(&mut self, of: impl Fn(&Var) -> Option<&'g Tensor>) -> Result<()> {
         for var in &self.variables {
-            let Some(gradient) = store.get(var) else {
+            let Some(gradient) = of(var) else {
                 continue;
             };
             let sum = match self.sum.0.get(&var.id()) {

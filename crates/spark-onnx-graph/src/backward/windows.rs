@@ -8,9 +8,7 @@
 //! ```
 
 use super::operator::{At, Backward};
-use crate::building::{
-    Builder, Built, MOST_TAPS, of_groups, padded, reaching, sum_to_channels, under_tap,
-};
+use crate::building::{Builder, Built, MOST_TAPS, reaching, rows, sum_to_channels, under_tap};
 use crate::graph::infer::op_error;
 use crate::graph::{
     ArgReduce, Concat, Conv, ConvTranspose, Gather, GlobalPool, MatMul, OpError, Pad, PadMode,
@@ -68,7 +66,8 @@ fn conv_of(windows: &[WindowAxis], groups: usize) -> Conv {
     }
 }
 
-/// The gradient by the operand of a convolution: every element of `dy` spread over its window.
+/// The gradient by the operand of a convolution: every element of `dy` spread over its window. What lies beyond the operand is
+/// cut off, and what no window reaches is zero.
 fn spread(
     b: &mut Builder,
     dy: ValueId,
@@ -76,22 +75,23 @@ fn spread(
     windows: &[WindowAxis],
     groups: usize,
 ) -> Built {
-    let conv = conv_of(windows, groups);
+    let reach = |w: &WindowAxis| (w.output - 1) * w.stride + w.extent();
+    let begins = windows.iter().map(|w| w.pad_begin);
+    let ends = windows
+        .iter()
+        .map(|w| reach(w).saturating_sub(w.pad_begin + w.input));
+    let missing = windows
+        .iter()
+        .map(|w| (w.pad_begin + w.input).saturating_sub(reach(w)));
     let op = ConvTranspose {
         conv: Conv {
-            padding: Padding::Explicit(vec![0; 2 * windows.len()]),
-            ..conv
+            padding: Padding::Explicit(begins.chain(ends).collect()),
+            ..conv_of(windows, groups)
         },
-        output_padding: Vec::new(),
+        output_padding: missing.collect(),
         output_shape: None,
     };
-    let spread = b.op(op, &[dy, w])?;
-    let cut = windows.iter().map(|w| {
-        let reach = (w.output - 1) * w.stride + w.extent();
-        let begin = w.pad_begin as i64;
-        (-begin, w.input as i64 - (reach as i64 - begin))
-    });
-    padded(b, spread, &cut.collect::<Vec<_>>())
+    b.op(op, &[dy, w])
 }
 
 /// The gradient by a weight `[m, c / groups, k...]`, of `x` `[n, c, ...]` and `dy` `[n, m, ...]`: for each tap what it lies on,
@@ -115,22 +115,21 @@ fn of_weights(
     }
     // A product of one channel with one is a sum.
     let is_depthwise = c == 1 && m == 1;
-    let rows = match is_depthwise {
+    let of_dy = match is_depthwise {
         true => dy,
-        false => of_groups(b, dy, groups)?,
+        false => rows(b, dy, groups)?,
     };
     let mut taps = Vec::with_capacity(n_taps);
     for tap in 0..n_taps {
         let x = under_tap(b, x, windows, tap)?;
         let of_tap = match is_depthwise {
             true => {
-                let products = b.mul(rows, x)?;
+                let products = b.mul(of_dy, x)?;
                 sum_to_channels(b, products)?
             }
             false => {
-                let columns = of_groups(b, x, groups)?;
-                let columns = b.transpose(columns, vec![0, 2, 1])?;
-                b.op(MatMul, &[rows, columns])?
+                let of_x = rows(b, x, groups)?;
+                product_over_rows(b, of_dy, of_x)?
             }
         };
         taps.push(b.reshape(of_tap, &[groups * m, c, 1])?);
@@ -142,6 +141,22 @@ fn of_weights(
     let mut shape = vec![groups * m, c];
     shape.extend(kernel);
     b.reshape(taps, &shape)
+}
+
+/// `[groups, m, c]` of `[groups, rows, m]` and `[groups, rows, c]`: the narrower one is transposed, which an engine may copy for
+/// it.
+fn product_over_rows(b: &mut Builder, dy: ValueId, x: ValueId) -> Built {
+    let is_dy_narrower = b.shape(dy)[2] <= b.shape(x)[2];
+    let (narrow, wide) = match is_dy_narrower {
+        true => (dy, x),
+        false => (x, dy),
+    };
+    let narrow = b.transpose(narrow, vec![0, 2, 1])?;
+    let product = b.op(MatMul, &[narrow, wide])?;
+    match is_dy_narrower {
+        true => Ok(product),
+        false => b.transpose(product, vec![0, 2, 1]),
+    }
 }
 
 impl Backward for Pool {

@@ -4,4 +4,4 @@ mod builder;
 mod taps;
 
 pub(crate) use builder::{Builder, Built};
-pub(crate) use taps::{MOST_TAPS, of_groups, padded, reaching, sum_to_channels, under_tap};
+pub(crate) use taps::{MOST_TAPS, images, padded, reaching, rows, sum_to_channels, under_tap};

@@ -3,7 +3,7 @@
 //! ```text
 //! reaching     x padded or cut so that the windows begin at its first element and end at its last
 //! under_tap    of that the elements that one tap lies on: [n, c, positions...]
-//! of_groups    as matrices, [groups, channels, n * positions]
+//! rows         as matrices, [groups, n * positions, channels]: where channels lie side by side, as they are
 //! ```
 
 use super::builder::{Builder, Built};
@@ -75,13 +75,24 @@ pub(crate) fn under_tap(b: &mut Builder, x: ValueId, windows: &[WindowAxis], tap
     b.op(Slice, &lists)
 }
 
-/// `[n, g * c, ...]` as `[g, c, n * ...]`.
-pub(crate) fn of_groups(b: &mut Builder, x: ValueId, groups: usize) -> Built {
+/// `[n, g * c, ...]` as `[g, n * ..., c]`.
+pub(crate) fn rows(b: &mut Builder, x: ValueId, groups: usize) -> Built {
     let shape = b.shape(x);
     let positions: usize = shape[2..].iter().product();
     let x = b.reshape(x, &[shape[0], groups, shape[1] / groups, positions])?;
-    let x = b.transpose(x, vec![1, 2, 0, 3])?;
-    b.reshape(x, &[groups, shape[1] / groups, shape[0] * positions])
+    let x = b.transpose(x, vec![1, 0, 3, 2])?;
+    b.reshape(x, &[groups, shape[0] * positions, shape[1] / groups])
+}
+
+/// `[g, n * positions, c]` as `[n, g * c, positions...]`.
+pub(crate) fn images(b: &mut Builder, x: ValueId, n: usize, positions: &[usize]) -> Built {
+    let shape = b.shape(x);
+    let apart = [shape[0], n, positions.iter().product(), shape[2]];
+    let x = b.reshape(x, &apart)?;
+    let x = b.transpose(x, vec![1, 0, 3, 2])?;
+    let mut images = vec![n, shape[0] * shape[2]];
+    images.extend(positions);
+    b.reshape(x, &images)
 }
 
 /// The sum over samples and positions, a number for each channel.

@@ -11,7 +11,7 @@
 //! A bias that is computed is added behind. Deliberately absent: windows of so many taps that their nodes would be too many.
 
 use crate::ModelError;
-use crate::building::{Builder, Built, MOST_TAPS, of_groups, padded, reaching, under_tap};
+use crate::building::{Builder, Built, MOST_TAPS, images, padded, reaching, rows, under_tap};
 use crate::graph::{
     Conv, ConvTranspose, MatMul, Node, Op, OpError, StaticGraph, StaticValue, ValueId, WindowAxis,
     conv_transpose_windows, conv_windows,
@@ -137,15 +137,11 @@ fn convolved(b: &mut Builder, op: &Conv, x: ValueId, w: ValueId) -> Built {
     for (tap, w) in taps.into_iter().enumerate() {
         let x = under_tap(b, x, &windows, tap)?;
         terms.push(match is_depthwise {
-            true => {
-                let mut of_channels = vec![1; x_shape.len()];
-                of_channels[1] = op.groups;
-                let w = b.reshape(w, &of_channels)?;
-                b.mul(x, w)?
-            }
+            true => of_each_channel(b, x, w)?,
             false => {
-                let columns = of_groups(b, x, op.groups)?;
-                b.op(MatMul, &[w, columns])?
+                let pixels = rows(b, x, op.groups)?;
+                let w = b.transpose(w, vec![0, 2, 1])?;
+                b.op(MatMul, &[pixels, w])?
             }
         });
     }
@@ -154,31 +150,33 @@ fn convolved(b: &mut Builder, op: &Conv, x: ValueId, w: ValueId) -> Built {
         return Ok(sum);
     }
     let positions: Vec<usize> = windows.iter().map(|w| w.output).collect();
-    as_images(b, sum, x_shape[0], &positions)
+    images(b, sum, x_shape[0], &positions)
 }
 
-/// `[groups, c, n * positions]` as `[n, groups * c, positions...]`.
-fn as_images(b: &mut Builder, x: ValueId, n: usize, positions: &[usize]) -> Built {
-    let shape = b.shape(x);
-    let channels = shape[0] * shape[1];
-    let x = b.reshape(x, &[channels, n, positions.iter().product()])?;
-    let x = b.transpose(x, vec![1, 0, 2])?;
-    let mut images = vec![n, channels];
-    images.extend(positions);
-    b.reshape(x, &images)
+/// Every channel of images times a number of its own.
+fn of_each_channel(b: &mut Builder, x: ValueId, w: ValueId) -> Built {
+    let mut of_channels = vec![1; b.shape(x).len()];
+    of_channels[1] = b.shape(x)[1];
+    let w = b.reshape(w, &of_channels)?;
+    b.mul(x, w)
 }
 
 fn spread(b: &mut Builder, op: &ConvTranspose, x: ValueId, w: ValueId) -> Built {
     let (x_shape, w_shape) = (b.shape(x), b.shape(w));
     let windows = conv_transpose_windows(op, &x_shape[2..], &w_shape[2..])?;
-    let columns = of_groups(b, x, op.conv.groups)?;
+    let pixels = rows(b, x, op.conv.groups)?;
     let taps = weights_of_taps(b, w, op.conv.groups)?;
+    let is_depthwise = w_shape[1] == 1 && w_shape[0] == op.conv.groups;
     let mut terms = Vec::with_capacity(taps.len());
     for (tap, w) in taps.into_iter().enumerate() {
-        let turned = b.transpose(w, vec![0, 2, 1])?;
-        let product = b.op(MatMul, &[turned, columns])?;
-        let images = as_images(b, product, x_shape[0], &x_shape[2..])?;
-        terms.push(moved(b, images, &windows, tap)?);
+        let spread = match is_depthwise {
+            true => of_each_channel(b, x, w)?,
+            false => {
+                let product = b.op(MatMul, &[pixels, w])?;
+                images(b, product, x_shape[0], &x_shape[2..])?
+            }
+        };
+        terms.push(moved(b, spread, &windows, tap)?);
     }
     b.sum(&terms)
 }

@@ -547,17 +547,30 @@ proptest! {
 
     #[test]
     fn transposed_convolutions(
-        groups in 1usize..3,
+        groups in 1usize..4,
         channels in (1usize..6, 1usize..20),
-        kernel in (1usize..5, 1usize..4),
+        is_depthwise in any::<bool>(),
+        kernel in (1usize..6, 1usize..4),
         stride in (1usize..4, 1usize..4),
+        pads in (0usize..3, 0usize..3),
+        dilation in 1usize..3,
+        has_bias in any::<bool>(),
         size in (1usize..7, 1usize..9),
         seed in any::<u64>(),
     ) {
+        let (groups, channels) = match is_depthwise {
+            true => (7 * groups + channels.0, (1, 1)),
+            false => (groups, channels),
+        };
+        // A result is left.
+        let pad = |pad: usize, size: usize, kernel: usize, stride: usize| {
+            pad.min(((size - 1) * stride + kernel - 1) / 2)
+        };
+        let pads = [pad(pads.0, size.0, kernel.0, stride.0), pad(pads.1, size.1, kernel.1, stride.1)];
         let conv = Conv {
             strides: vec![stride.0, stride.1],
-            dilations: vec![1, 1],
-            padding: Padding::Explicit(vec![0, (kernel.1 - 1) / 2, 0, (kernel.1 - 1) / 2]),
+            dilations: vec![1, dilation],
+            padding: Padding::Explicit(vec![pads[0], pads[1], pads[0], pads[1]]),
             groups,
         };
         let op = Op::ConvTranspose(ConvTranspose {
@@ -565,11 +578,14 @@ proptest! {
             output_padding: vec![stride.0 - 1, 0],
             output_shape: None,
         });
-        let shape = [1, groups * channels.0, size.0, size.1];
+        let shape = [2, groups * channels.0, size.0, size.1];
         let (mut graph, x) = graph_of(&shape);
         let w = tensor(&[shape[1], channels.1, kernel.0, kernel.1], seed ^ 1);
         let w = graph.add_constant("w", w);
-        let y = graph.add_node("convt", op, &[Some(x), Some(w)]);
+        let bias = has_bias.then(|| tensor(&[groups * channels.1], seed ^ 2));
+        let bias = bias.map(|bias| graph.add_constant("b", bias));
+        let y = graph.add_node("convt", op, &[Some(x), Some(w), bias]);
+        let y = unary(&mut graph, "relu", Unary::Relu, y);
         check(graph, y, &shape, seed);
     }
 

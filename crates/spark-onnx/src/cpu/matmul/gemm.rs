@@ -6,8 +6,8 @@
 use std::ops::Range;
 
 use spark_gemm::{
-    FloatFormat, Gemm, PackedLayout, TileEpilogue, gemm_panel, gemm_panel_converting, pack,
-    packed_len, panels, panels_of_part,
+    FloatFormat, Gemm, PackedLayout, Panel, TileEpilogue, gemm_panel, gemm_panel_converting, pack,
+    packed_len, panel_offset, panels, panels_of_part,
 };
 use spark_parallel::Pool;
 use spark_quant::QuantError;
@@ -252,19 +252,34 @@ fn run(step: &MatMulStep, rounded: bool, c: &Context<'_>) {
             }
             offset
         };
+        let before = offset(&step.b);
+        let strides = (step.b.axes[rank - 2].stride, step.b.axes[rank - 1].stride);
+        let pack_panel = |panel: Panel| {
+            let columns = (n - panel.column).min(panel.vectors * isa.lanes());
+            let skipped = before + panel.column as isize * strides.1;
+            let first = memory.f32(&step.b).wrapping_offset(skipped);
+            let start = scratch.part(slot).wrapping_add(panel_offset(panel, k));
+            // SAFETY: panels lie apart in the slot's memory, which is as long as planned; `b` was checked at load.
+            unsafe {
+                let to = std::slice::from_raw_parts_mut(start, k * panel.vectors * isa.lanes());
+                pack(isa, first, strides, (k, columns), to);
+                if step.scale != 1.0 {
+                    to.iter_mut().for_each(|v| *v *= step.scale);
+                }
+            }
+        };
+        match pool {
+            Some(pool) => {
+                let count = panels(isa, n).count();
+                pool.run(count, |task| {
+                    panels_of_part(isa, n, (task, count)).for_each(pack_panel);
+                });
+            }
+            None => panels(isa, n).for_each(pack_panel),
+        }
         // SAFETY: slots are distinct per task and as long as planned; `b` was checked at load.
         unsafe {
-            let packed = std::slice::from_raw_parts_mut(scratch.part(slot), packed_len);
-            pack(
-                isa,
-                memory.f32(&step.b).wrapping_offset(offset(&step.b)),
-                (step.b.axes[rank - 2].stride, step.b.axes[rank - 1].stride),
-                (k, n),
-                packed,
-            );
-            if step.scale != 1.0 {
-                packed.iter_mut().for_each(|v| *v *= step.scale);
-            }
+            let packed = std::slice::from_raw_parts(scratch.part(slot), packed_len);
             let product = Gemm {
                 x: memory.f32(&step.a).wrapping_offset(offset(&step.a)),
                 x_format: FloatFormat::F32,

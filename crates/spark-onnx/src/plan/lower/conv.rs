@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::graph::{Conv, ConvTranspose, GlobalPool, Padding, Pool, PoolKind, ReduceKind};
+use crate::graph::{Conv, GlobalPool, Padding, Pool, PoolKind, ReduceKind};
 use crate::plan::step::int8_storage;
 use spark_onnx_graph::MOST_COMPUTED_TAPS;
 
@@ -19,16 +19,6 @@ pub(super) struct Filters {
 impl Lower for Conv {
     fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
         lowering.conv(node, self)
-    }
-
-    fn works_on_images(&self) -> bool {
-        true
-    }
-}
-
-impl Lower for ConvTranspose {
-    fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
-        lowering.conv_transpose(node, self)
     }
 
     fn works_on_images(&self) -> bool {
@@ -58,7 +48,7 @@ impl Lower for GlobalPool {
 
 impl Lowering<'_> {
     /// `id` as `[n, c, h, w]` with unit channel stride.
-    fn image(&mut self, name: &str, id: ValueId) -> Result<View, OpError> {
+    pub(super) fn image(&mut self, name: &str, id: ValueId) -> Result<View, OpError> {
         let view = self.view(id)?;
         let view = match view.rank() {
             4 => view,
@@ -77,7 +67,7 @@ impl Lowering<'_> {
     }
 
     /// A fresh channels-last result for `out`, as `[n, c, h, w]`, set as its value.
-    fn image_result(&mut self, out: ValueId) -> View {
+    pub(super) fn image_result(&mut self, out: ValueId) -> View {
         let shape = self.ty(out).shape.clone();
         let view = self.image_buffer(Storage::F32, &shape);
         self.set(out, view.clone());
@@ -190,46 +180,6 @@ impl Lowering<'_> {
                 self.emit(name, Step::Conv(step))
             }
         }
-    }
-
-    fn conv_transpose(&mut self, node: &Node, params: &ConvTranspose) -> Result<(), OpError> {
-        let Some(out) = self.result(node, 0) else {
-            return Ok(());
-        };
-        let x_id = self.operand(node, 0)?;
-        if self.ty(x_id).shape.len() == 5 {
-            return self.conv_transpose_volume(node, params, out);
-        }
-        let x = self.image(&node.name, x_id)?;
-        let filters = self.weights_and_bias(node)?;
-        let [c, out_per_group, kh, kw] = filters.shape[..] else {
-            return fail("weights need four axes");
-        };
-        let groups = params.conv.groups;
-        let extents = [groups, kh * kw, c / groups, out_per_group];
-        let y = self.image_result(out);
-        let ones = Window {
-            kernel: [kh, kw],
-            stride: pair(&params.conv.strides)?,
-            dilation: pair(&params.conv.dilations)?,
-            pad: [0, 0],
-        };
-        let pad = transposed_pad(params, &ones, &x, &y)?;
-        let step = ConvStep {
-            x,
-            y,
-            weights: Weights::new(filters.constant, 0, WeightOrder::InputsFirst, extents),
-            window: Window { pad, ..ones },
-            transposed: true,
-            epilogue: Epilogue {
-                bias: filters.bias,
-                ..Epilogue::default()
-            },
-        };
-        let step = self.emit(&node.name, Step::Conv(step));
-        let channel_axis = 1;
-        self.producer.insert(out, Producer { step, channel_axis });
-        Ok(())
     }
 
     fn pool(&mut self, node: &Node, params: &Pool) -> Result<(), OpError> {
@@ -354,7 +304,7 @@ pub(super) fn with_height(view: &View) -> View {
 }
 
 /// Height and width of a parameter; one number is the width, none is `[1, 1]`.
-fn pair(list: &[usize]) -> Result<[usize; 2], OpError> {
+pub(super) fn pair(list: &[usize]) -> Result<[usize; 2], OpError> {
     match list {
         [] => Ok([1, 1]),
         [w] => Ok([1, *w]),
@@ -399,38 +349,4 @@ pub(super) fn window(
         }),
     };
     Ok(window)
-}
-
-/// Rows and columns cut from the beginning of the full transposed result.
-fn transposed_pad(
-    params: &ConvTranspose,
-    window: &Window,
-    x: &View,
-    y: &View,
-) -> Result<[usize; 2], OpError> {
-    let explicit = match &params.conv.padding {
-        Padding::Explicit(pads) if pads.len() == 4 => [pads[0], pads[1]],
-        Padding::Explicit(pads) if pads.len() == 2 => [0, pads[0]],
-        _ => [0, 0],
-    };
-    let same = matches!(params.conv.padding, Padding::SameUpper | Padding::SameLower);
-    if params.output_shape.is_none() && !same {
-        return Ok(explicit);
-    }
-    let output_padding = match params.output_padding[..] {
-        [] => [0, 0],
-        [w] => [0, w],
-        [h, w] => [h, w],
-        _ => return fail("more than two spatial axes"),
-    };
-    Ok(std::array::from_fn(|i| {
-        let reach = (window.kernel[i] - 1) * window.dilation[i] + 1;
-        let full =
-            x.axes[2 + i].extent.saturating_sub(1) * window.stride[i] + reach + output_padding[i];
-        let total = full.saturating_sub(y.axes[2 + i].extent);
-        match params.conv.padding {
-            Padding::SameUpper => total / 2,
-            _ => total.div_ceil(2),
-        }
-    }))
 }

@@ -28,6 +28,7 @@ mod recurrent;
 mod reduce;
 mod resize;
 mod reuse;
+mod transposed;
 mod volume;
 
 use lowering::{

@@ -1,0 +1,123 @@
+//! How long does a step of training take beside a forward pass, and in which kernels?
+//!
+//! Run: `cargo run --release -p spark-train --example step_speed -- MODEL.onnx [BATCH] [RANK] [THREADS]`
+//!
+//! Adapts every layer that is not in groups and holds the rank, teaches the network its own outputs, and tells medians of eleven
+//! turns of both. Inputs are made up.
+
+#![allow(clippy::print_stdout, reason = "an example's output is its product")]
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::time::{Duration, Instant};
+
+use spark_dora::DoraConfig;
+use spark_dora::loss::{Head, HeadKind};
+use spark_onnx::{Model, RunOptions};
+use spark_onnx_graph::graph::{Dim, Graph};
+use spark_onnx_graph::{Tensor, file};
+use spark_train::{AdaptedNetwork, OutputHeads, TrainingStep, layers, with_free_batch};
+
+const TURNS: usize = 11;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let path = arguments
+        .next()
+        .ok_or("usage: step_speed MODEL.onnx [BATCH] [RANK] [THREADS]")?;
+    let mut number = |default| arguments.next().map_or(Ok(default), |text| text.parse());
+    let (batch, rank): (usize, usize) = (number(8)?, number(4)?);
+    let options = RunOptions::new().with_threads(number(2)?);
+    let graph = file::load(path.as_ref())?;
+    let inputs = made_up(&graph, batch)?;
+    let lent: Vec<_> = inputs.iter().map(|(name, t)| (name.as_str(), t)).collect();
+
+    let base = Model::from_graph(with_free_batch(graph.clone()), &options)?;
+    let mut base = base.session();
+    let outputs = base.run(&lent)?;
+    let all = layers(&graph).into_iter();
+    let fit = all.filter(|layer| layer.groups == 1 && layer.largest_rank() >= rank);
+    let config = DoraConfig::builder(rank).targets(fit.map(|layer| layer.name));
+    let network = AdaptedNetwork::new(graph, config.build()?)?;
+    let shapes: Vec<_> = lent
+        .iter()
+        .map(|(name, t)| (*name, t.shape().to_vec()))
+        .collect();
+    let heads: Vec<OutputHeads> = outputs.iter().map(of_all).collect();
+    let mut step = TrainingStep::new(&network, &heads, &shapes, &options)?;
+    let targets: Vec<_> = outputs.iter().map(|(name, t)| (name.as_str(), t)).collect();
+    step.run(&network, &lent, &targets)?;
+
+    let (mut forward, mut whole) = (Vec::new(), Vec::new());
+    for _ in 0..TURNS {
+        let began = Instant::now();
+        base.run(&lent)?;
+        forward.push(began.elapsed());
+        let began = Instant::now();
+        step.run(&network, &lent, &targets)?;
+        whole.push(began.elapsed());
+    }
+    let [forward, whole] = [forward, whole].map(median);
+    println!("{}", network.adapter().size());
+    println!(
+        "forward {:.1} ms, step {:.1} ms: {:.2} times; memory {} and {} MB",
+        1e3 * forward.as_secs_f64(),
+        1e3 * whole.as_secs_f64(),
+        whole.as_secs_f64() / forward.as_secs_f64(),
+        base.arena_bytes() / 1_000_000,
+        step.session().arena_bytes() / 1_000_000
+    );
+    let mut kernels: BTreeMap<(&str, String), (Duration, usize)> = BTreeMap::new();
+    for step in step.profile(&network, &lent, &targets, 3)? {
+        let entry = kernels.entry((step.kind, step.kernel)).or_default();
+        entry.0 += step.mean.unwrap_or_default();
+        entry.1 += 1;
+    }
+    let mut kernels: Vec<_> = kernels.into_iter().collect();
+    kernels.sort_by_key(|(_, (time, _))| std::cmp::Reverse(*time));
+    for ((kind, kernel), (time, steps)) in kernels {
+        let time = 1e3 * time.as_secs_f64();
+        println!("{time:9.2} ms in {steps:4} steps  {kind}, {kernel}");
+    }
+    Ok(())
+}
+
+fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort();
+    times[times.len() / 2]
+}
+
+/// A tensor for each input, of numbers within a half of zero.
+fn made_up(graph: &Graph, batch: usize) -> Result<Vec<(String, Tensor)>, Box<dyn Error>> {
+    let mut made = Vec::new();
+    for &id in &graph.inputs {
+        let value = graph.value(id);
+        let declared = value.shape.as_ref().ok_or("an input has no shape")?;
+        let mut shape = declared.iter().map(|dim| match dim {
+            Dim::Known(extent) => *extent,
+            _ => 1,
+        });
+        let shape: Vec<usize> = std::iter::once(batch)
+            .chain(shape.by_ref().skip(1))
+            .collect();
+        let n = shape.iter().product();
+        let numbers = (0..n).map(|i: usize| (i * 7919 % 1000) as f32 / 1000.0 - 0.5);
+        made.push((
+            value.name.clone(),
+            Tensor::from_f32(shape, numbers.collect())?,
+        ));
+    }
+    Ok(made)
+}
+
+fn of_all((name, tensor): &(String, Tensor)) -> OutputHeads {
+    OutputHeads {
+        output: name.clone(),
+        heads: vec![Head {
+            name: name.clone(),
+            range: 0..tensor.shape().last().copied().unwrap_or(1),
+            kind: HeadKind::Squares,
+            weight: 1.0,
+        }],
+    }
+}

@@ -1,0 +1,135 @@
+//! What training gained, beside what is had without it.
+//!
+//! ```text
+//! untouched   the network as it is run, without the adapter
+//! bias        the same, and for each number its mean error on the training samples taken off
+//! constant    for each number its mean target on the training samples
+//! trained     with the adapter
+//! ```
+//!
+//! A result that a bias or a constant has too is no result. All of them are judged on samples that were held back.
+
+use spark_onnx::{Model, RunOptions};
+use spark_onnx_graph::Tensor;
+use spark_onnx_graph::graph::Graph;
+
+use crate::error::{Result, TrainError};
+use crate::loss::OutputHeads;
+use crate::network::AdaptedNetwork;
+use crate::step::Evaluation;
+use crate::trainer::Sample;
+
+/// Errors of the taught numbers on samples that were held back: root of the mean square.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Comparison {
+    /// Of the network without adapter.
+    pub untouched: f64,
+    /// Of the same with mean errors taken off.
+    pub bias: f64,
+    /// Of the mean targets.
+    pub constant: f64,
+    /// Of the network with adapter.
+    pub trained: f64,
+}
+
+impl Comparison {
+    /// The best that is had without training.
+    pub fn best_without(&self) -> f64 {
+        self.untouched.min(self.bias).min(self.constant)
+    }
+
+    /// The trained network's error for a best of 1.
+    pub fn ratio(&self) -> f64 {
+        self.trained / self.best_without()
+    }
+}
+
+/// Judges a trained network on `held_back`, with the means of `training`.
+///
+/// `untouched` is the network without adapter and `options` what it is run with: the precision that the trained one will be run in.
+///
+/// # Errors
+///
+/// [`TrainError::Model`] if one of them cannot be run; [`TrainError::TooFewSamples`] without samples.
+pub fn compare(
+    network: &AdaptedNetwork,
+    untouched: &Graph,
+    heads: &[OutputHeads],
+    [training, held_back]: [&[Sample]; 2],
+    options: &RunOptions,
+) -> Result<Comparison> {
+    for samples in [training, held_back] {
+        if samples.is_empty() {
+            return Err(TrainError::TooFewSamples { got: 0, want: 1 });
+        }
+    }
+    let mut session = Model::from_graph(untouched.clone(), options)?.session();
+    let mut without = |sample: &Sample| -> Result<Vec<f64>> {
+        let inputs: Vec<_> = lent(&sample.inputs);
+        Ok(taught_numbers(heads, &session.run(&inputs)?))
+    };
+    let targets = |sample: &Sample| taught_numbers(heads, &sample.targets);
+    let n = targets(&training[0]).len();
+    let (mut constant, mut bias) = (vec![0.0; n], vec![0.0; n]);
+    for sample in training {
+        let (got, want) = (without(sample)?, targets(sample));
+        let share = 1.0 / training.len() as f64;
+        for i in 0..n {
+            constant[i] += want[i] * share;
+            bias[i] += (got[i] - want[i]) * share;
+        }
+    }
+    let shapes: Vec<_> = lent(&held_back[0].inputs)
+        .into_iter()
+        .map(|(name, tensor)| (name, tensor.shape().to_vec()))
+        .collect();
+    let mut evaluation = Evaluation::new(network, heads, &shapes, &RunOptions::new())?;
+    let mut sums = [0.0; 4];
+    for sample in held_back {
+        let (got, want) = (without(sample)?, targets(sample));
+        let result = evaluation.run(network, &lent(&sample.inputs), &lent(&sample.targets))?;
+        let trained = taught_numbers(heads, &result.outputs);
+        for i in 0..n {
+            let errors = [
+                got[i] - want[i],
+                got[i] - bias[i] - want[i],
+                constant[i] - want[i],
+                trained[i] - want[i],
+            ];
+            for (sum, error) in sums.iter_mut().zip(errors) {
+                *sum += error * error;
+            }
+        }
+    }
+    let [untouched, bias, constant, trained] =
+        sums.map(|sum| (sum / (held_back.len() * n) as f64).sqrt());
+    Ok(Comparison {
+        untouched,
+        bias,
+        constant,
+        trained,
+    })
+}
+
+fn lent(tensors: &[(String, Tensor)]) -> Vec<(&str, &Tensor)> {
+    let tensors = tensors.iter();
+    tensors
+        .map(|(name, tensor)| (name.as_str(), tensor))
+        .collect()
+}
+
+/// The numbers of all heads, of one sample.
+fn taught_numbers(heads: &[OutputHeads], outputs: &[(String, Tensor)]) -> Vec<f64> {
+    let mut numbers = Vec::new();
+    for of_output in heads {
+        let found = outputs.iter().find(|(name, _)| *name == of_output.output);
+        let Some((_, tensor)) = found else { continue };
+        let row = tensor.shape().last().copied().unwrap_or(1).max(1);
+        for values in tensor.to_f64().chunks(row) {
+            for head in &of_output.heads {
+                numbers.extend_from_slice(&values[head.range.clone()]);
+            }
+        }
+    }
+    numbers
+}

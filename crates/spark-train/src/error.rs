@@ -1,0 +1,203 @@
+//! Why training was refused or ended.
+
+use std::path::PathBuf;
+
+use spark_dora::DoraError;
+use spark_onnx::{ModelError, Precision};
+use spark_onnx_graph::reference::gradient::GradientError;
+
+/// Why training was refused or ended.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TrainError {
+    /// The network, or what is made of it, was refused by the engine.
+    #[error("{0}")]
+    Model(#[from] ModelError),
+    /// An operator on the way has no gradient, or the network is none that can be trained.
+    #[error("{0}")]
+    Gradient(#[from] GradientError),
+    /// The adapter does not fit the network, or its settings are refused.
+    #[error("{0}")]
+    Dora(#[from] DoraError),
+    /// Of candle, which holds the variables.
+    #[error("{0}")]
+    Candle(#[from] candle_core::Error),
+    /// Nothing of the network would be trained.
+    #[error(
+        "the settings mean no layer of this network; it has {}",
+        list(available)
+    )]
+    NothingTrained {
+        /// Names of the layers there are.
+        available: Vec<String>,
+    },
+    /// The network has no output of this name.
+    #[error("the network has no output `{name}`; it has {}", list(available))]
+    NoOutput {
+        /// The name that was asked for.
+        name: String,
+        /// Names of the outputs there are.
+        available: Vec<String>,
+    },
+    /// A head lies outside its output, or its numbers cannot be what it says.
+    #[error("head `{head}` of output `{output}`: {reason}")]
+    Head {
+        /// The head.
+        head: String,
+        /// Its output.
+        output: String,
+        /// What does not fit.
+        reason: String,
+    },
+    /// Steps of the engine have no dropout.
+    #[error("dropout of {dropout} is not there in networks that the engine trains; 0 is")]
+    Dropout {
+        /// The adapter's setting.
+        dropout: f64,
+    },
+    /// A precision whose rounding of weights training cannot see, or that no layer is run in.
+    #[error(
+        "no weight of this network is rounded to {precision}: layers of fp8 and fp4 are, where the engine has them"
+    )]
+    NoRounding {
+        /// The precision.
+        precision: Precision,
+    },
+    /// What the engine rounds is not the layer's own weight.
+    #[error(
+        "node `{node}` is folded into the weight of `{layer}` before that is rounded: fold it in the file"
+    )]
+    FoldedBehind {
+        /// The layer.
+        layer: String,
+        /// The node behind it.
+        node: String,
+    },
+    /// Numbers that cannot be rounded.
+    #[error("{0}")]
+    Quant(#[from] spark_quant::QuantError),
+    /// A setting that no run can have.
+    #[error("setting `{name}` is {value}, wanted a number above 0, or from 0 on for rates")]
+    Setting {
+        /// The setting.
+        name: &'static str,
+        /// Its value.
+        value: String,
+    },
+    /// There are fewer samples than one step takes.
+    #[error("one step takes {want} samples, there are {got}")]
+    TooFewSamples {
+        /// Samples there are.
+        got: usize,
+        /// Samples of a batch, times the batches of a step.
+        want: usize,
+    },
+    /// A sample cannot be had.
+    #[error("sample {index}: {source}")]
+    Sample {
+        /// Its number.
+        index: usize,
+        /// What kept it.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// Samples of one batch do not go together.
+    #[error(
+        "`{name}` of sample {first} is {want:?}, that of sample {other} {}",
+        shape_or_nothing(got)
+    )]
+    UnlikeSamples {
+        /// A sample.
+        first: usize,
+        /// Another.
+        other: usize,
+        /// The input or output.
+        name: String,
+        /// Its shape in the first one.
+        want: Vec<usize>,
+        /// In the other one; nothing if it is not there.
+        got: Option<Vec<usize>>,
+    },
+    /// The first extent of a sample's tensor is not 1.
+    #[error("`{name}` of sample {index} is {shape:?}, wanted a first extent of 1")]
+    NotOneSample {
+        /// The sample.
+        index: usize,
+        /// The input or output.
+        name: String,
+        /// Its shape.
+        shape: Vec<usize>,
+    },
+    /// Steps in a row gave no finite numbers.
+    #[error(
+        "{in_a_row} steps in a row, up to step {step}, gave no finite numbers: the learning rate may be too high"
+    )]
+    Diverged {
+        /// The last step.
+        step: u64,
+        /// Steps in a row.
+        in_a_row: u32,
+    },
+    /// A file or folder of checkpoints.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A checkpoint's state.
+    #[error("{}: {source}", path.display())]
+    Json {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: serde_json::Error,
+    },
+    /// Another run writes to the folder.
+    #[error("{}: another run writes its checkpoints there", folder.display())]
+    Busy {
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// The folder holds checkpoints of an earlier run, which is not resumed.
+    #[error("{}: there are checkpoints of an earlier run: resume it, or take another folder", folder.display())]
+    FolderUsed {
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// A checkpoint is not of this run.
+    #[error("{}: {what} was {was} and is {is}: this is another run", folder.display())]
+    OtherRun {
+        /// The checkpoint.
+        folder: PathBuf,
+        /// What differs.
+        what: String,
+        /// As it is in the checkpoint.
+        was: String,
+        /// As it is here.
+        is: String,
+    },
+}
+
+fn shape_or_nothing(shape: &Option<Vec<usize>>) -> String {
+    match shape {
+        Some(shape) => format!("{shape:?} or of another type"),
+        None => "is not there".to_owned(),
+    }
+}
+
+/// At most eight of them; networks have hundreds.
+fn list(names: &[String]) -> String {
+    const MOST: usize = 8;
+    let mut text = names[..names.len().min(MOST)].join(", ");
+    if names.is_empty() {
+        text.push_str("none");
+    }
+    if let Some(more @ 1..) = names.len().checked_sub(MOST) {
+        text.push_str(&format!(" and {more} more"));
+    }
+    text
+}
+
+/// What this crate's functions give.
+pub type Result<T> = std::result::Result<T, TrainError>;

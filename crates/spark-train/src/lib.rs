@@ -1,0 +1,39 @@
+//! Fine-tuning of ONNX networks with DoRA adapters, every step run by the engine.
+//!
+//! ```text
+//! network    layers by name; the adapter written into the graph; the merged graph     AdaptedNetwork
+//! loss       heads of outputs and what they are taught                                OutputHeads
+//! step       network, losses and gradients as one plan                                TrainingStep, Evaluation
+//! teacher    another network's outputs as targets                                       taught
+//! comparison what training gained beside a bias and a constant                          compare
+//! trainer    order, AdamW, checkpoints, the best epoch; goes on where it was killed      Trainer
+//! ```
+//!
+//! The base stays as it is: its weights are constants that are packed once, and only factors, magnitudes and modules that are
+//! trained whole have gradients. Variables, optimisers, files and merging are those of [`spark_dora`]; a step's plan is
+//! [`spark_onnx`]'s.
+
+mod comparison;
+mod error;
+mod loss;
+mod network;
+mod step;
+mod teacher;
+mod trainer;
+
+pub use comparison::{Comparison, compare};
+pub use error::{Result, TrainError};
+pub use loss::OutputHeads;
+pub use network::{
+    AdaptedNetwork, Deployment, LayerSummary, MergedNetwork, layers, with_free_batch,
+};
+pub use step::{Evaluation, EvaluationResult, StepResult, TrainingStep};
+pub use teacher::taught;
+pub use trainer::{
+    Decay, Ended, Event, Go, Observer, Outcome, Sample, Samples, Trainer, TrainerSettings,
+};
+
+/// The README's example, so that it is compiled and run with the others.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

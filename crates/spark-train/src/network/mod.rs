@@ -1,0 +1,351 @@
+//! A network under an adapter: its layers by name, the graph that is trained, the graph that is shipped.
+//!
+//! ```text
+//! ONNX graph ──layers──> names and weights ──offered──> spark_dora::Adapter: variables, PEFT's files, merging
+//!     │ rewrite
+//!     ▼
+//! adapted graph: factors are inputs            merged graph: the file's nodes with other constants
+//! ```
+
+mod batch;
+mod deployment;
+mod formed;
+mod layer;
+mod layers;
+mod rewrite;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use candle_core::{DType, Device, Tensor as Candle, Var};
+use spark_dora::optim::Gradients;
+use spark_dora::{Adapter, DoraConfig, NetworkReport};
+use spark_onnx::Precision;
+use spark_onnx_graph::graph::Graph;
+use spark_onnx_graph::{DType as Type, Tensor};
+
+use crate::error::{Result, TrainError};
+pub use batch::with_free_batch;
+pub use deployment::Deployment;
+use deployment::Rounding;
+use layer::{Port, Trained, candle_weight, offer};
+use layers::{Form, Layer};
+use rewrite::{Site, rewrite};
+
+/// A layer of a network that an adapter may mean.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LayerSummary {
+    /// As in the program that exported the network: its weight's name without `.weight`.
+    pub name: String,
+    /// Shape of the weight, `[out, in]` or `[out, in / groups, kernel..]`.
+    pub shape: Vec<usize>,
+    /// Groups of channels that do not see each other.
+    pub groups: usize,
+}
+
+impl LayerSummary {
+    /// The largest rank of an update of the weight: that of the weight.
+    pub fn largest_rank(&self) -> usize {
+        let columns = self.shape[1..].iter().product();
+        self.shape[0].min(columns)
+    }
+}
+
+/// The layers of a network that an adapter may mean, in the order in which they compute.
+///
+/// # Examples
+///
+/// ```
+/// use spark_onnx_graph::graph::{Dim, Graph, MatMul, Op};
+/// use spark_onnx_graph::{DType, Tensor};
+///
+/// let mut graph = Graph::default();
+/// let x = graph.add_input("x", DType::F32, vec![Dim::Known(1), Dim::Known(2)]);
+/// let w = graph.add_constant("trunk.fc.weight", Tensor::from_f32([2, 3], vec![1.0; 6])?);
+/// let y = graph.add_node("y", Op::MatMul(MatMul), &[Some(x), Some(w)]);
+/// graph.outputs.push(y);
+/// let layers = spark_train::layers(&graph);
+/// assert_eq!((layers[0].name.as_str(), &layers[0].shape[..]), ("trunk.fc", &[3, 2][..]));
+/// # Ok::<(), spark_onnx_graph::ModelError>(())
+/// ```
+pub fn layers(graph: &Graph) -> Vec<LayerSummary> {
+    let found = layers::layers(graph).into_iter();
+    let summary = |layer: Layer| {
+        let stored = graph.value(layer.stored).constant.as_ref()?;
+        let mut shape = stored.shape().to_vec();
+        let groups = match &layer.form {
+            Form::Conv(conv) => conv.groups,
+            Form::Linear { is_transposed } => {
+                if *is_transposed {
+                    shape.reverse();
+                }
+                1
+            }
+        };
+        Some(LayerSummary {
+            name: layer.name,
+            shape,
+            groups,
+        })
+    };
+    found.filter_map(summary).collect()
+}
+
+/// A network whose adapter is trained.
+pub struct AdaptedNetwork {
+    base: Graph,
+    layers: Vec<Layer>,
+    adapter: Adapter,
+    /// What is trained, with the position of its layer.
+    trained: Vec<(usize, Trained)>,
+    graph: Graph,
+    ports: Vec<Port>,
+    /// What weights are rounded to.
+    precision: Option<Precision>,
+}
+
+impl fmt::Debug for AdaptedNetwork {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AdaptedNetwork")
+            .field("layers", &self.adapter.adapted().collect::<Vec<_>>())
+            .field("size", &self.adapter.size())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A network with the adapter in its weights.
+#[derive(Debug, Clone)]
+pub struct MergedNetwork {
+    /// The network as it was, with other constants: no node more, none less.
+    pub graph: Graph,
+    /// What was changed, and how much.
+    pub report: NetworkReport,
+}
+
+impl AdaptedNetwork {
+    /// Puts a new adapter on a network.
+    ///
+    /// # Errors
+    ///
+    /// [`TrainError::Dora`] for settings that are refused, targets that no layer has, and weights that are not finite numbers;
+    /// [`TrainError::NothingTrained`] if no layer is meant; [`TrainError::Dropout`].
+    pub fn new(graph: Graph, config: DoraConfig) -> Result<Self> {
+        Self::deployed(graph, config, &Deployment::exact())
+    }
+
+    /// The same of a network that will be run with rounded weights, which training then sees.
+    ///
+    /// # Errors
+    ///
+    /// As [`AdaptedNetwork::new`]; [`TrainError::FoldedBehind`].
+    pub fn deployed(graph: Graph, config: DoraConfig, deployment: &Deployment) -> Result<Self> {
+        let adapter = Adapter::new(config, DType::F32, &Device::Cpu)?;
+        Self::with(graph, adapter, deployment)
+    }
+
+    /// Puts the adapter in a folder, as PEFT or [`Adapter::save`] wrote it, on a network.
+    ///
+    /// # Errors
+    ///
+    /// As [`Adapter::open`] and [`AdaptedNetwork::new`]; also if the adapter was trained on other weights.
+    pub fn open(graph: Graph, folder: &Path, deployment: &Deployment) -> Result<Self> {
+        let adapter = Adapter::open(folder, DType::F32, &Device::Cpu)?;
+        Self::with(graph, adapter, deployment)
+    }
+
+    fn with(base: Graph, mut adapter: Adapter, deployment: &Deployment) -> Result<Self> {
+        let dropout = adapter.config().lora_dropout;
+        if dropout != 0.0 {
+            return Err(TrainError::Dropout { dropout });
+        }
+        let layers = layers::layers(&base);
+        let mut trained = Vec::new();
+        for (position, layer) in layers.iter().enumerate() {
+            if let Some(how) = offer(&mut adapter, &base, layer)? {
+                trained.push((position, how));
+            }
+        }
+        adapter.finish()?;
+        if trained.is_empty() {
+            return Err(TrainError::NothingTrained {
+                available: layers.into_iter().map(|layer| layer.name).collect(),
+            });
+        }
+        let mut batched = with_free_batch(base.clone());
+        let mut sites = Vec::with_capacity(trained.len());
+        let mut how = trained.iter().peekable();
+        for (position, layer) in layers.iter().enumerate() {
+            let rounding = deployment.rounding(&base, layer)?;
+            match (how.next_if(|(of, _)| *of == position), rounding) {
+                (Some((_, trained)), rounding) => sites.push(Site {
+                    layer,
+                    trained,
+                    rounding,
+                }),
+                (None, Some(rounding)) => round_constant(&mut batched, layer, &rounding)?,
+                (None, None) => {}
+            }
+        }
+        let (graph, ports) = rewrite(batched, &sites)?;
+        drop(sites);
+        Ok(Self {
+            base,
+            layers,
+            adapter,
+            trained,
+            graph,
+            ports,
+            precision: deployment.precision(),
+        })
+    }
+
+    /// The network without its adapter.
+    pub fn base(&self) -> &Graph {
+        &self.base
+    }
+
+    /// The network with its adapter, [for any number of samples](with_free_batch), whose factors are inputs behind its own:
+    /// [`AdaptedNetwork::factors`].
+    pub fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
+    /// The variables, their files and sizes.
+    pub fn adapter(&self) -> &Adapter {
+        &self.adapter
+    }
+
+    /// Inputs of [`AdaptedNetwork::graph`] for the present values of the variables.
+    ///
+    /// # Errors
+    ///
+    /// As candle's.
+    pub fn factors(&self) -> Result<Vec<(String, Tensor)>> {
+        let of = |port: &Port| {
+            let (layer, trained) = self.trained_at(port);
+            Ok((port.input.clone(), port.value(layer, trained)?))
+        };
+        self.ports.iter().map(of).collect()
+    }
+
+    fn trained_at(&self, port: &Port) -> (&Layer, &Trained) {
+        let (layer, trained) = &self.trained[port.layer];
+        (&self.layers[*layer], trained)
+    }
+
+    /// What the numbers of training hang on here, by name: the network's constants, the adapter's settings, the precision.
+    pub(crate) fn identity(&self) -> Vec<(String, String)> {
+        let mut hash = crc32fast::Hasher::new();
+        for constant in self.base.values.iter().filter_map(|v| v.constant.as_ref()) {
+            for value in constant.to_f64() {
+                hash.update(&value.to_le_bytes());
+            }
+        }
+        let precision = self.precision.map(|precision| precision.to_string());
+        let named = [
+            ("network", format!("{:08x}", hash.finalize())),
+            ("adapter", format!("{:?}", self.adapter.config())),
+            (
+                "precision of weights",
+                precision.unwrap_or_else(|| "exact".to_owned()),
+            ),
+        ];
+        let named = named.into_iter();
+        named
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect()
+    }
+
+    /// The variables in the order in which optimisers have them, by the names of their inputs.
+    pub(crate) fn named_variables(&self) -> Vec<(String, Var)> {
+        let groups = self.adapter.variables();
+        let name = |var: &Var| {
+            let mut names = self.ports.iter().map(|port| port.name_of(var));
+            names.find_map(|name| name).unwrap_or_default()
+        };
+        groups.all().map(|var| (name(var), var.clone())).collect()
+    }
+
+    /// Names of the inputs that the factors are.
+    pub(crate) fn factor_names(&self) -> impl Iterator<Item = &str> {
+        self.ports.iter().map(|port| port.input.as_str())
+    }
+
+    /// Gradients of the variables, from those of the inputs in the order of their names.
+    pub(crate) fn gradients(&self, of_inputs: &[Tensor]) -> Result<Gradients> {
+        let mut pairs = Vec::with_capacity(self.ports.len());
+        for (port, gradient) in self.ports.iter().zip(of_inputs) {
+            let (layer, trained) = self.trained_at(port);
+            pairs.extend(port.gradients(layer, trained, gradient)?);
+        }
+        Ok(Gradients::from_pairs(pairs))
+    }
+
+    /// The network as it is shipped: the adapter is in the constants, which keep their shapes and element types.
+    ///
+    /// # Errors
+    ///
+    /// As [`Adapter::merge`].
+    pub fn merged(&self) -> Result<MergedNetwork> {
+        let mut weights = BTreeMap::new();
+        for (position, _) in &self.trained {
+            let layer = &self.layers[*position];
+            if let Some(weight) = candle_weight(&self.base, layer)? {
+                weights.insert(format!("{}.weight", layer.name), weight);
+            }
+            if let Some(bias) = layer
+                .bias
+                .and_then(|id| self.base.value(id).constant.as_deref())
+            {
+                let bias = Candle::from_vec(bias.to_f32(), bias.len(), &Device::Cpu)?;
+                weights.insert(format!("{}.bias", layer.name), bias);
+            }
+        }
+        let (merged, report) = self.adapter.merge(weights)?;
+        let mut graph = self.base.clone();
+        for (position, how) in &self.trained {
+            let layer = &self.layers[*position];
+            if let Some(weight) = merged.get(&format!("{}.weight", layer.name)) {
+                let values = flat(weight)?;
+                let (shape, values) = layer.turned(weight.dims(), values);
+                put(&mut graph, layer.stored, shape, &values)?;
+            }
+            let bias = merged.get(&format!("{}.bias", layer.name));
+            if let (Trained::Saved(_), Some(id), Some(bias)) = (how, layer.bias, bias) {
+                put(&mut graph, id, bias.dims().to_vec(), &flat(bias)?)?;
+            }
+        }
+        Ok(MergedNetwork { graph, report })
+    }
+}
+
+/// Rounds the weight of a layer that is not trained.
+fn round_constant(graph: &mut Graph, layer: &Layer, rounding: &Rounding) -> Result<()> {
+    let Some((shape, values)) = layer.weight(graph) else {
+        return Ok(());
+    };
+    let rounded = rounding.round(&layer.form, &shape, &values)?;
+    let (shape, rounded) = layer.turned(&shape, rounded);
+    put(graph, layer.stored, shape, &rounded)
+}
+
+fn flat(tensor: &Candle) -> Result<Vec<f32>> {
+    Ok(tensor.to_dtype(DType::F32)?.flatten_all()?.to_vec1()?)
+}
+
+/// Replaces a constant by values of its own type, which they have been rounded to.
+fn put(
+    graph: &mut Graph,
+    id: spark_onnx_graph::graph::ValueId,
+    shape: Vec<usize>,
+    values: &[f32],
+) -> Result<()> {
+    let value = &mut graph.values[id.0];
+    let dtype = value.constant.as_ref().map_or(Type::F32, |t| t.dtype());
+    let values = values.iter().map(|&v| f64::from(v)).collect();
+    value.constant = Some(Arc::new(Tensor::from_f64(dtype, shape, values)?));
+    Ok(())
+}

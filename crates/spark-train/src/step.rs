@@ -1,0 +1,223 @@
+//! One step of training as one run of one plan: the network, its losses, the gradients of the adapter's variables.
+//!
+//! ```text
+//! inputs, targets, factors ──plan──> loss, parts, outputs, gradients of the factors ──> gradients of the variables
+//! ```
+//!
+//! The plan is the engine's, as for inference: memory is laid out before the first step and used again in each, frozen weights are
+//! packed once, and the results have the same bits whatever the number of threads. The variables stay candle's, so that
+//! optimisers, clipping and files are spark-dora's.
+
+use spark_dora::optim::Gradients;
+use spark_onnx::{Model, RunOptions, Session, StepInfo};
+use spark_onnx_graph::Tensor;
+use spark_onnx_graph::backward::{WithGradients, with_gradients};
+use spark_onnx_graph::graph::{Graph, bind};
+use spark_onnx_graph::reference::gradient::GradientOptions;
+
+use crate::error::Result;
+use crate::loss::{Losses, OutputHeads, add_losses};
+use crate::network::AdaptedNetwork;
+
+/// What runs steps of training for inputs of one shape.
+#[derive(Debug)]
+pub struct TrainingStep {
+    session: Session,
+    losses: Losses,
+    /// The input that takes the gradient of the loss, which is 1.
+    seed: String,
+    n_outputs: usize,
+    one: Tensor,
+}
+
+/// What one step gives.
+#[derive(Debug, Clone)]
+pub struct StepResult {
+    /// The loss: the weighted sum of its parts.
+    pub loss: f64,
+    /// By head, its mean over the batch and its numbers, unweighted.
+    pub parts: Vec<(String, f64)>,
+    /// The network's outputs.
+    pub outputs: Vec<(String, Tensor)>,
+    /// Of the adapter's variables.
+    pub gradients: Gradients,
+}
+
+impl TrainingStep {
+    /// Plans steps for inputs of these shapes, whose first extents are the batch.
+    ///
+    /// # Errors
+    ///
+    /// [`TrainError::NoOutput`] and [`TrainError::Head`] for heads that the network does not have;
+    /// [`TrainError::Gradient`] naming a node and operator without gradient; [`TrainError::Model`] as of
+    /// [`Model::from_graph`].
+    pub fn new(
+        network: &AdaptedNetwork,
+        heads: &[OutputHeads],
+        input_shapes: &[(&str, Vec<usize>)],
+        options: &RunOptions,
+    ) -> Result<Self> {
+        let mut graph = network.graph().clone();
+        let n_outputs = graph.outputs.len();
+        let bound = bind(&graph, input_shapes)?;
+        let losses = add_losses(&mut graph, &bound, heads)?;
+        let bound = bind(&graph, input_shapes)?;
+        let wanted: Vec<&str> = network.factor_names().collect();
+        let of = [losses.loss.as_str()];
+        let WithGradients {
+            graph,
+            output_gradients,
+            ..
+        } = with_gradients(&bound, &wanted, &of, &[], GradientOptions::default())?;
+        let seed = output_gradients.into_iter().next().unwrap_or_default();
+        let session = Model::from_graph(graph, options)?.session();
+        Ok(Self {
+            session,
+            losses,
+            seed,
+            n_outputs,
+            one: Tensor::from_f32(Vec::new(), vec![1.0])?,
+        })
+    }
+
+    /// The graph of a step, to be looked at.
+    pub fn graph(&self) -> &Graph {
+        self.session.model().graph()
+    }
+
+    /// What runs it, with its steps and times.
+    pub fn session(&mut self) -> &mut Session {
+        &mut self.session
+    }
+
+    /// Outputs that are taught, with the shapes of their targets.
+    pub fn targets(&self) -> impl Iterator<Item = (&str, &[usize])> {
+        let targets = self.losses.targets.iter();
+        targets.map(|(output, _, shape)| (output.as_str(), shape.as_slice()))
+    }
+
+    /// One step forth and back for the present values of the variables: `inputs` by name, `targets` by output.
+    ///
+    /// # Errors
+    ///
+    /// [`TrainError::NoOutput`] for a target of an output that is not taught; [`TrainError::Model`] for inputs and targets that
+    /// are missing or of other shapes.
+    pub fn run(
+        &mut self,
+        network: &AdaptedNetwork,
+        inputs: &[(&str, &Tensor)],
+        targets: &[(&str, &Tensor)],
+    ) -> Result<StepResult> {
+        let factors = network.factors()?;
+        let mut given = inputs.to_vec();
+        given.extend(self.losses.given(targets)?);
+        given.extend(lent(&factors));
+        given.push((&self.seed, &self.one));
+        let mut results = self.session.run(&given)?;
+        let gradients = results.split_off(self.n_outputs + self.losses.parts.len() + 1);
+        let losses = results.split_off(self.n_outputs);
+        let (loss, parts) = self.losses.read(losses);
+        let gradients: Vec<Tensor> = gradients.into_iter().map(|(_, tensor)| tensor).collect();
+        Ok(StepResult {
+            loss,
+            parts,
+            outputs: results,
+            gradients: network.gradients(&gradients)?,
+        })
+    }
+}
+
+impl TrainingStep {
+    /// The steps of the plan with the mean time that each took in `runs` runs.
+    ///
+    /// # Errors
+    ///
+    /// As [`TrainingStep::run`].
+    pub fn profile(
+        &mut self,
+        network: &AdaptedNetwork,
+        inputs: &[(&str, &Tensor)],
+        targets: &[(&str, &Tensor)],
+        runs: u32,
+    ) -> Result<Vec<StepInfo>> {
+        let factors = network.factors()?;
+        let mut given = inputs.to_vec();
+        given.extend(self.losses.given(targets)?);
+        given.extend(lent(&factors));
+        given.push((&self.seed, &self.one));
+        Ok(self.session.profile(&given, runs)?)
+    }
+}
+
+/// What runs a network with its losses alone, for samples that are held back.
+#[derive(Debug)]
+pub struct Evaluation {
+    session: Session,
+    losses: Losses,
+    n_outputs: usize,
+}
+
+/// What one evaluation gives.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EvaluationResult {
+    /// The loss: the weighted sum of its parts.
+    pub loss: f64,
+    /// By head, its mean over the batch and its numbers, unweighted.
+    pub parts: Vec<(String, f64)>,
+    /// The network's outputs.
+    pub outputs: Vec<(String, Tensor)>,
+}
+
+impl Evaluation {
+    /// Plans evaluations for inputs of these shapes.
+    ///
+    /// # Errors
+    ///
+    /// As [`TrainingStep::new`], but for gradients.
+    pub fn new(
+        network: &AdaptedNetwork,
+        heads: &[OutputHeads],
+        input_shapes: &[(&str, Vec<usize>)],
+        options: &RunOptions,
+    ) -> Result<Self> {
+        let mut graph = network.graph().clone();
+        let n_outputs = graph.outputs.len();
+        let bound = bind(&graph, input_shapes)?;
+        let losses = add_losses(&mut graph, &bound, heads)?;
+        let session = Model::from_graph(graph, options)?.session();
+        Ok(Self {
+            session,
+            losses,
+            n_outputs,
+        })
+    }
+
+    /// The losses for the present values of the variables.
+    ///
+    /// # Errors
+    ///
+    /// As [`TrainingStep::run`].
+    pub fn run(
+        &mut self,
+        network: &AdaptedNetwork,
+        inputs: &[(&str, &Tensor)],
+        targets: &[(&str, &Tensor)],
+    ) -> Result<EvaluationResult> {
+        let factors = network.factors()?;
+        let mut given = inputs.to_vec();
+        given.extend(self.losses.given(targets)?);
+        given.extend(lent(&factors));
+        let mut outputs = self.session.run(&given)?;
+        let (loss, parts) = self.losses.read(outputs.split_off(self.n_outputs));
+        Ok(EvaluationResult {
+            loss,
+            parts,
+            outputs,
+        })
+    }
+}
+
+fn lent(tensors: &[(String, Tensor)]) -> impl Iterator<Item = (&str, &Tensor)> {
+    let tensors = tensors.iter();
+    tensors.map(|(name, tensor)| (name.as_str(), tensor))
+}

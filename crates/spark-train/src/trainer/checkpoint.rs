@@ -1,0 +1,273 @@
+//! Checkpoints: a folder for each, whole or not there.
+//!
+//! ```text
+//! <folder>/step-00000120/adapter_config.json, adapter_model.safetensors     PEFT's files
+//!                        trainer.safetensors     value., first., second.<variable>: exact values, AdamW's means
+//!                        trainer.json            step, best, settings that numbers hang on
+//!                        manifest.json           length and CRC-32 of each of these
+//!          .step-00000120.new                    while it is written; renamed when everything is on the disk
+//!          .lock                                 held by the run that writes here
+//! ```
+//!
+//! A run that is killed leaves whole checkpoints, and at most one `.new`, which the next run removes. On resuming, the newest
+//! checkpoint whose files are as its manifest says is taken; damaged ones are named and left where they are.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, TryLockError};
+use std::path::{Path, PathBuf};
+
+use candle_core::{Device, Tensor as Candle, Var};
+use serde::{Deserialize, Serialize};
+use spark_dora::adapter::{CONFIG_FILE, TENSOR_FILE};
+use spark_dora::optim::State;
+
+use crate::error::{Result, TrainError};
+use crate::network::AdaptedNetwork;
+
+const NUMBERS_FILE: &str = "trainer.safetensors";
+const STATE_FILE: &str = "trainer.json";
+const MANIFEST_FILE: &str = "manifest.json";
+const LOCK_FILE: &str = ".lock";
+
+/// Where a run is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Progress {
+    /// Steps made or skipped.
+    pub(crate) step: u64,
+    /// Steps that AdamW has made.
+    pub(crate) made: u64,
+    /// Samples of an epoch.
+    pub(crate) n_samples: usize,
+    /// Sum of the losses of this epoch's steps that were made, and their count.
+    pub(crate) sum: f64,
+    pub(crate) count: u64,
+    /// Best loss of an epoch so far, and the step after it.
+    pub(crate) best: Option<(f64, u64)>,
+    /// Epochs since then.
+    pub(crate) waited: u64,
+    /// Settings that the numbers hang on.
+    pub(crate) settings: Vec<(String, String)>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Entry {
+    bytes: u64,
+    crc32: u32,
+}
+
+/// A folder of checkpoints, while this run has it.
+#[derive(Debug)]
+pub(crate) struct Folder {
+    path: PathBuf,
+    _lock: File,
+}
+
+fn failed(path: &Path) -> impl FnOnce(std::io::Error) -> TrainError {
+    let path = path.to_owned();
+    move |source| TrainError::Io { path, source }
+}
+
+impl Folder {
+    /// Takes a folder, which is made if it is not there.
+    pub(crate) fn take(path: &Path) -> Result<Self> {
+        fs::create_dir_all(path).map_err(failed(path))?;
+        let lock_path = path.join(LOCK_FILE);
+        let mut options = File::options();
+        let options = options.create(true).truncate(false).write(true);
+        let lock = options.open(&lock_path).map_err(failed(&lock_path))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(TrainError::Busy {
+                    folder: path.to_owned(),
+                });
+            }
+            Err(TryLockError::Error(source)) => return Err(failed(&lock_path)(source)),
+        }
+        let folder = Self {
+            path: path.to_owned(),
+            _lock: lock,
+        };
+        folder.remove_unfinished()?;
+        Ok(folder)
+    }
+
+    fn remove_unfinished(&self) -> Result<()> {
+        for entry in fs::read_dir(&self.path).map_err(failed(&self.path))? {
+            let path = entry.map_err(failed(&self.path))?.path();
+            let name = path.file_name().and_then(|name| name.to_str());
+            if name.is_some_and(|name| name.starts_with(".step-") && name.ends_with(".new")) {
+                fs::remove_dir_all(&path).map_err(failed(&path))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Steps that there are checkpoints of, the newest first.
+    pub(crate) fn steps(&self) -> Result<Vec<u64>> {
+        let mut steps = Vec::new();
+        for entry in fs::read_dir(&self.path).map_err(failed(&self.path))? {
+            let name = entry.map_err(failed(&self.path))?.file_name();
+            let number = name.to_str().and_then(|name| name.strip_prefix("step-"));
+            steps.extend(number.and_then(|number| number.parse::<u64>().ok()));
+        }
+        steps.sort_unstable_by(|a, b| b.cmp(a));
+        Ok(steps)
+    }
+
+    pub(crate) fn of_step(&self, step: u64) -> PathBuf {
+        self.path.join(format!("step-{step:08}"))
+    }
+
+    /// Writes a checkpoint, and removes those that are too many.
+    pub(crate) fn write(
+        &self,
+        network: &AdaptedNetwork,
+        optimiser: &State,
+        progress: &Progress,
+        keep: usize,
+    ) -> Result<PathBuf> {
+        let to = self.of_step(progress.step);
+        if to.exists() && self.damage(progress.step).is_some() {
+            fs::remove_dir_all(&to).map_err(failed(&to))?;
+        }
+        if !to.exists() {
+            let new = self.path.join(format!(".step-{:08}.new", progress.step));
+            fs::create_dir_all(&new).map_err(failed(&new))?;
+            network.adapter().save(&new)?;
+            let numbers = new.join(NUMBERS_FILE);
+            put(&numbers, &numbers_of(network, optimiser)?)?;
+            let state = new.join(STATE_FILE);
+            put(&state, &json(&state, progress)?)?;
+            let mut manifest = BTreeMap::new();
+            for name in [CONFIG_FILE, TENSOR_FILE, NUMBERS_FILE, STATE_FILE] {
+                let path = new.join(name);
+                let bytes = spark_files::read(&path).map_err(failed(&path))?;
+                manifest.insert(name, entry(&bytes));
+            }
+            let path = new.join(MANIFEST_FILE);
+            put(&path, &json(&path, &manifest)?)?;
+            fs::rename(&new, &to).map_err(failed(&to))?;
+            // Some file systems cannot say so, and the checkpoint is whole either way.
+            if let Ok(folder) = File::open(&self.path) {
+                let _ = folder.sync_all();
+            }
+        }
+        let best = progress.best.map(|(_, step)| step);
+        let others = self.steps()?.into_iter();
+        for step in others.filter(|&step| Some(step) != best).skip(keep) {
+            let path = self.of_step(step);
+            fs::remove_dir_all(&path).map_err(failed(&path))?;
+        }
+        Ok(to)
+    }
+
+    /// What is wrong with a checkpoint; nothing if it is whole.
+    pub(crate) fn damage(&self, step: u64) -> Option<String> {
+        let folder = self.of_step(step);
+        let path = folder.join(MANIFEST_FILE);
+        let manifest = match spark_files::read(&path) {
+            Ok(bytes) => serde_json::from_slice::<BTreeMap<String, Entry>>(&bytes),
+            Err(error) => return Some(format!("{MANIFEST_FILE}: {error}")),
+        };
+        let manifest = match manifest {
+            Ok(manifest) => manifest,
+            Err(error) => return Some(format!("{MANIFEST_FILE}: {error}")),
+        };
+        for name in [CONFIG_FILE, TENSOR_FILE, NUMBERS_FILE, STATE_FILE] {
+            let Some(want) = manifest.get(name) else {
+                return Some(format!("{MANIFEST_FILE} does not name {name}"));
+            };
+            match spark_files::read(&folder.join(name)) {
+                Err(error) => return Some(format!("{name}: {error}")),
+                Ok(bytes) => {
+                    let got = entry(&bytes);
+                    if (got.bytes, got.crc32) != (want.bytes, want.crc32) {
+                        return Some(format!("{name} is not what was written"));
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    /// Sets the variables to a checkpoint's values; where the run was, and AdamW's means.
+    pub(crate) fn read(&self, step: u64, network: &AdaptedNetwork) -> Result<(Progress, State)> {
+        let folder = self.of_step(step);
+        let path = folder.join(STATE_FILE);
+        let bytes = spark_files::read(&path).map_err(failed(&path))?;
+        let progress: Progress =
+            serde_json::from_slice(&bytes).map_err(|source| TrainError::Json {
+                path: path.clone(),
+                source,
+            })?;
+        let path = folder.join(NUMBERS_FILE);
+        let tensors = candle_core::safetensors::load(&path, &Device::Cpu)?;
+        let take = |kind: &str, name: &str, var: &Var| -> Result<Candle> {
+            let name = format!("{kind}.{name}");
+            match tensors.get(&name) {
+                Some(tensor) if tensor.dims() == var.dims() && tensor.dtype() == var.dtype() => {
+                    Ok(tensor.clone())
+                }
+                found => {
+                    let was = found.map(|tensor| format!("{:?}", tensor.dims()));
+                    Err(TrainError::OtherRun {
+                        folder: folder.clone(),
+                        what: name,
+                        was: was.unwrap_or_else(|| "not there".to_owned()),
+                        is: format!("{:?}", var.dims()),
+                    })
+                }
+            }
+        };
+        let mut state = State {
+            steps: progress.made,
+            first: Vec::new(),
+            second: Vec::new(),
+        };
+        let variables = network.named_variables();
+        let mut values = Vec::with_capacity(variables.len());
+        for (name, var) in &variables {
+            values.push(take("value", name, var)?);
+            state.first.push(take("first", name, var)?);
+            state.second.push(take("second", name, var)?);
+        }
+        // Only now, so that a checkpoint of another run changes nothing.
+        for ((_, var), value) in variables.iter().zip(&values) {
+            var.set(value)?;
+        }
+        Ok((progress, state))
+    }
+}
+
+fn entry(bytes: &[u8]) -> Entry {
+    Entry {
+        bytes: bytes.len() as u64,
+        crc32: crc32fast::hash(bytes),
+    }
+}
+
+fn put(path: &Path, bytes: &[u8]) -> Result<()> {
+    spark_files::write(path, bytes).map_err(failed(path))
+}
+
+fn json<T: Serialize>(path: &Path, value: &T) -> Result<Vec<u8>> {
+    let text = serde_json::to_string_pretty(value);
+    let text = text.map_err(|source| TrainError::Json {
+        path: path.to_owned(),
+        source,
+    })?;
+    Ok((text + "\n").into_bytes())
+}
+
+fn numbers_of(network: &AdaptedNetwork, optimiser: &State) -> Result<Vec<u8>> {
+    let variables = network.named_variables();
+    let mut tensors: BTreeMap<String, Candle> = BTreeMap::new();
+    let means = optimiser.first.iter().zip(&optimiser.second);
+    for ((name, var), (first, second)) in variables.iter().zip(means) {
+        tensors.insert(format!("value.{name}"), var.as_detached_tensor());
+        tensors.insert(format!("first.{name}"), first.clone());
+        tensors.insert(format!("second.{name}"), second.clone());
+    }
+    safetensors::serialize(tensors, None).map_err(|error| TrainError::Candle(error.into()))
+}

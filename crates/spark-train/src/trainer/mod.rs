@@ -1,0 +1,482 @@
+//! A run of training: samples in an order, steps, checkpoints, the best epoch.
+//!
+//! ```text
+//! for step in 0..total:
+//!     gradients = mean over `accumulate` batches of the epoch's order        same bits for any number of threads
+//!     no finite number? skipped, counted, after `most_skipped` in a row an error
+//!     gradients are bounded, AdamW moves the variables
+//!     every `save_every` steps a checkpoint
+//!     at the end of an epoch: loss of the samples held back, best so far?
+//! ```
+//!
+//! Where a run is, is one number: the step. The order of an epoch follows from the seed and its number, so that a run that is
+//! resumed makes the steps that it would have made, with the same bits.
+
+mod checkpoint;
+mod event;
+mod order;
+mod samples;
+mod settings;
+
+use std::time::{Duration, Instant};
+
+use spark_dora::DoraError;
+use spark_dora::optim::{Accumulator, AdamW, clip_by_norm};
+use spark_onnx::RunOptions;
+use spark_onnx_graph::Tensor;
+
+use crate::error::{Result, TrainError};
+use crate::loss::OutputHeads;
+use crate::network::AdaptedNetwork;
+use crate::step::{Evaluation, TrainingStep};
+use checkpoint::{Folder, Progress};
+pub use event::{Event, Go, Observer};
+use order::order;
+use samples::batch;
+pub use samples::{Sample, Samples};
+pub use settings::{Decay, TrainerSettings};
+
+/// Why a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// All steps were made.
+    Done,
+    /// The observer said so.
+    Stopped,
+    /// No epoch was better for longer than the settings bear.
+    Patience,
+}
+
+/// What a run came to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outcome {
+    /// Steps made or skipped, those before resuming among them.
+    pub steps: u64,
+    /// Best loss of an epoch, and the step after it.
+    pub best: Option<(f64, u64)>,
+    /// Why it ended.
+    pub ended: Ended,
+}
+
+/// What trains an adapter on samples.
+pub struct Trainer<'d> {
+    network: AdaptedNetwork,
+    heads: Vec<OutputHeads>,
+    training: &'d dyn Samples,
+    validation: Option<&'d dyn Samples>,
+    settings: TrainerSettings,
+    options: RunOptions,
+    folder: Option<Folder>,
+    optimiser: AdamW,
+    progress: Progress,
+    is_resumed: bool,
+    /// The last step that a checkpoint was written after.
+    saved: Option<u64>,
+}
+
+impl std::fmt::Debug for Trainer<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Trainer")
+            .field("settings", &self.settings)
+            .field("progress", &self.progress)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<'d> Trainer<'d> {
+    /// A run of these settings. It takes the folder of checkpoints, if the settings name one; what is in it stays, and is read
+    /// by [`Trainer::resume`] alone.
+    ///
+    /// # Errors
+    ///
+    /// [`TrainError::Setting`]; [`TrainError::TooFewSamples`] for less than one step; [`TrainError::Busy`] if another run writes
+    /// to the folder; [`TrainError::Io`].
+    pub fn new(
+        network: AdaptedNetwork,
+        heads: Vec<OutputHeads>,
+        training: &'d dyn Samples,
+        validation: Option<&'d dyn Samples>,
+        settings: TrainerSettings,
+        options: RunOptions,
+    ) -> Result<Self> {
+        settings.check()?;
+        settings.steps_per_epoch(training.len())?;
+        let folder = settings.folder.as_deref().map(Folder::take).transpose()?;
+        let groups = network.adapter().variables();
+        let optimiser = AdamW::new(groups.optimiser_groups(settings.rates))?;
+        let progress = Progress {
+            step: 0,
+            made: 0,
+            n_samples: training.len(),
+            sum: 0.0,
+            count: 0,
+            best: None,
+            waited: 0,
+            settings: run_of(&settings, &network, &heads),
+        };
+        Ok(Self {
+            network,
+            heads,
+            training,
+            validation: validation.filter(|samples| !samples.is_empty()),
+            settings,
+            options,
+            folder,
+            optimiser,
+            progress,
+            is_resumed: false,
+            saved: None,
+        })
+    }
+
+    /// Goes on from the newest whole checkpoint of the folder; from the beginning if there is none. Gives the step.
+    ///
+    /// # Errors
+    ///
+    /// [`TrainError::OtherRun`] if the checkpoint is that of other settings, samples or layers; [`TrainError::Io`].
+    pub fn resume(&mut self, observer: &mut dyn Observer) -> Result<u64> {
+        let Some(folder) = &self.folder else {
+            return Ok(0);
+        };
+        self.is_resumed = true;
+        for step in folder.steps()? {
+            if let Some(reason) = folder.damage(step) {
+                let folder = folder.of_step(step);
+                observer.event(&Event::Damaged { folder, reason });
+                continue;
+            }
+            let (progress, state) = folder.read(step, &self.network)?;
+            self.hold_against(&progress, step)?;
+            self.optimiser.resume(state)?;
+            self.progress = progress;
+            self.saved = Some(step);
+            break;
+        }
+        Ok(self.progress.step)
+    }
+
+    /// Refuses what would make other numbers than the run that is resumed.
+    fn hold_against(&self, was: &Progress, step: u64) -> Result<()> {
+        let other = |what: &str, was: String, is: String| {
+            let folder = self.folder.as_ref().map(|folder| folder.of_step(step));
+            Err(TrainError::OtherRun {
+                folder: folder.unwrap_or_default(),
+                what: what.to_owned(),
+                was,
+                is,
+            })
+        };
+        let (n_was, n_is) = (was.n_samples, self.training.len());
+        if n_was != n_is {
+            return other("count of samples", n_was.to_string(), n_is.to_string());
+        }
+        let is = run_of(&self.settings, &self.network, &self.heads);
+        let changed = was.settings.iter().zip(&is).find(|(was, is)| was != is);
+        match changed {
+            None => Ok(()),
+            Some((was, is)) => other(&was.0, was.1.clone(), is.1.clone()),
+        }
+    }
+
+    /// The network, trained as far as it is.
+    pub fn network(&self) -> &AdaptedNetwork {
+        &self.network
+    }
+
+    /// The same, to keep.
+    pub fn into_network(self) -> AdaptedNetwork {
+        self.network
+    }
+
+    /// Trains to the end, or until the observer stops it.
+    ///
+    /// # Errors
+    ///
+    /// As [`TrainingStep::new`] and [`TrainingStep::run`]; [`TrainError::Sample`], [`TrainError::UnlikeSamples`] and
+    /// [`TrainError::NotOneSample`] for samples that cannot be had or do not fit together; [`TrainError::Diverged`];
+    /// [`TrainError::Io`] if a checkpoint cannot be written.
+    pub fn run(&mut self, observer: &mut dyn Observer) -> Result<Outcome> {
+        let per_epoch = self.settings.steps_per_epoch(self.training.len())?;
+        let total = per_epoch.saturating_mul(self.settings.epochs);
+        let total = total.min(self.settings.max_steps.unwrap_or(u64::MAX));
+        let schedule = self.settings.schedule(total);
+        if let Some(folder) = self.folder.as_ref().filter(|_| !self.is_resumed)
+            && !folder.steps()?.is_empty()
+        {
+            return Err(TrainError::FolderUsed {
+                folder: self.settings.folder.clone().unwrap_or_default(),
+            });
+        }
+        self.is_resumed = true;
+        let mut step = None;
+        let mut evaluations = Vec::new();
+        let mut in_a_row = 0;
+        let started = (Instant::now(), self.progress.step);
+        let mut ended = Ended::Done;
+        let mut taken: Option<(u64, Vec<usize>)> = None;
+        while self.progress.step < total {
+            let epoch = self.progress.step / per_epoch;
+            if taken.as_ref().is_none_or(|(of, _)| *of != epoch) {
+                taken = Some((epoch, order(self.training.len(), self.settings.seed, epoch)));
+            }
+            let indices = taken.as_ref().map_or(&[][..], |(_, order)| order);
+            let of_step = self.settings.batch * self.settings.accumulate;
+            let from = (self.progress.step % per_epoch) as usize * of_step;
+            let indices = indices[from..from + of_step].to_vec();
+            let factor = schedule.factor(self.progress.step);
+            let began = Instant::now();
+            let made = self.one_step(&mut step, &indices, factor)?;
+            self.progress.step += 1;
+            let event = match made {
+                Made::Step { loss, parts, norm } => {
+                    in_a_row = 0;
+                    self.progress.made += 1;
+                    self.progress.sum += loss;
+                    self.progress.count += 1;
+                    let done = self.progress.step - started.1;
+                    let left = (total - self.progress.step) as f64 / done as f64;
+                    let left = started.0.elapsed().as_secs_f64() * left;
+                    Event::Step {
+                        step: self.progress.step,
+                        total,
+                        epoch,
+                        loss,
+                        parts,
+                        rate: self.settings.rates.rate * factor,
+                        norm,
+                        samples_per_second: of_step as f64 / began.elapsed().as_secs_f64(),
+                        remaining: Duration::try_from_secs_f64(left).unwrap_or(Duration::MAX),
+                    }
+                }
+                Made::Nothing { loss } => {
+                    in_a_row += 1;
+                    Event::Skipped {
+                        step: self.progress.step,
+                        loss,
+                        in_a_row,
+                    }
+                }
+            };
+            let mut go = observer.event(&event);
+            if in_a_row > self.settings.most_skipped {
+                return Err(TrainError::Diverged {
+                    step: self.progress.step,
+                    in_a_row,
+                });
+            }
+            let is_end_of_epoch = self.progress.step.is_multiple_of(per_epoch);
+            if is_end_of_epoch {
+                let event = self.end_of_epoch(epoch, &mut evaluations)?;
+                if observer.event(&event) == Go::Stop {
+                    go = Go::Stop;
+                }
+                if matches!(event, Event::Epoch { is_best: true, .. }) {
+                    self.save(observer)?;
+                }
+            }
+            let saves = self.settings.save_every;
+            if saves.is_some_and(|every| self.progress.step.is_multiple_of(every)) {
+                self.save(observer)?;
+            }
+            if go == Go::Stop {
+                ended = Ended::Stopped;
+                break;
+            }
+            let patience = self.settings.patience;
+            if is_end_of_epoch && patience.is_some_and(|most| self.progress.waited > most) {
+                ended = Ended::Patience;
+                break;
+            }
+        }
+        self.save(observer)?;
+        Ok(Outcome {
+            steps: self.progress.step,
+            best: self.progress.best,
+            ended,
+        })
+    }
+
+    /// Sets the variables to those after the best epoch, if the folder has a checkpoint of it; gives the step. To judge and to ship:
+    /// a run goes on from its last checkpoint ([`Trainer::resume`]).
+    ///
+    /// # Errors
+    ///
+    /// [`TrainError::Io`] and [`TrainError::OtherRun`] if the checkpoint cannot be read.
+    pub fn take_best(&mut self) -> Result<Option<u64>> {
+        let (Some(folder), Some((_, step))) = (&self.folder, self.progress.best) else {
+            return Ok(None);
+        };
+        if step != self.progress.step {
+            if folder.damage(step).is_some() {
+                return Ok(None);
+            }
+            folder.read(step, &self.network)?;
+        }
+        Ok(Some(step))
+    }
+
+    fn save(&mut self, observer: &mut dyn Observer) -> Result<()> {
+        let Some(folder) = &self.folder else {
+            return Ok(());
+        };
+        if self.saved == Some(self.progress.step) {
+            return Ok(());
+        }
+        let state = self.optimiser.state();
+        let path = folder.write(&self.network, state, &self.progress, self.settings.keep)?;
+        self.saved = Some(self.progress.step);
+        observer.event(&Event::Saved {
+            step: self.progress.step,
+            folder: path,
+        });
+        Ok(())
+    }
+
+    /// Gradients over the batches of one step, and the step.
+    fn one_step(
+        &mut self,
+        step: &mut Option<TrainingStep>,
+        indices: &[usize],
+        factor: f64,
+    ) -> Result<Made> {
+        let groups = self.network.adapter().variables();
+        let mut accumulator = Accumulator::new(groups.all().cloned());
+        let mut loss = 0.0;
+        let mut parts: Vec<(String, f64)> = Vec::new();
+        let n_batches = self.settings.accumulate as f64;
+        for indices in indices.chunks(self.settings.batch) {
+            let sample = batch(self.training, indices)?;
+            let (inputs, targets) = (lent(&sample.inputs), lent(&sample.targets));
+            let step = match step {
+                Some(step) => step,
+                None => step.insert(TrainingStep::new(
+                    &self.network,
+                    &self.heads,
+                    &shapes(&inputs),
+                    &self.options,
+                )?),
+            };
+            let result = step.run(&self.network, &inputs, &targets)?;
+            loss += result.loss / n_batches;
+            match parts.is_empty() {
+                true => parts = result.parts,
+                false => {
+                    for (sum, (_, part)) in parts.iter_mut().zip(&result.parts) {
+                        sum.1 += part;
+                    }
+                }
+            }
+            accumulator.add_gradients(&result.gradients)?;
+        }
+        if !loss.is_finite() {
+            return Ok(Made::Nothing { loss });
+        }
+        let mut gradients = accumulator.mean()?;
+        let limit = self.settings.clip.unwrap_or(f64::INFINITY);
+        let norm = match clip_by_norm(&mut gradients, limit) {
+            Ok(norm) => norm,
+            Err(DoraError::NotFinite { .. }) => return Ok(Made::Nothing { loss }),
+            Err(error) => return Err(error.into()),
+        };
+        self.optimiser.step(&gradients, factor)?;
+        for part in &mut parts {
+            part.1 /= n_batches;
+        }
+        Ok(Made::Step { loss, parts, norm })
+    }
+
+    fn end_of_epoch(
+        &mut self,
+        epoch: u64,
+        evaluations: &mut Vec<(usize, Evaluation)>,
+    ) -> Result<Event> {
+        let training = self.progress.sum / self.progress.count as f64;
+        (self.progress.sum, self.progress.count) = (0.0, 0);
+        let validation = match self.validation {
+            None => None,
+            Some(samples) => Some(self.mean_loss(samples, evaluations)?),
+        };
+        let loss = validation.unwrap_or(training);
+        let is_best = match self.progress.best {
+            None => loss.is_finite(),
+            Some((best, _)) => loss < best,
+        };
+        if is_best {
+            self.progress.best = Some((loss, self.progress.step));
+            self.progress.waited = 0;
+        } else {
+            self.progress.waited += 1;
+        }
+        Ok(Event::Epoch {
+            epoch,
+            training,
+            validation,
+            is_best,
+        })
+    }
+
+    /// The mean loss over all samples: whole batches, and what is left as one.
+    fn mean_loss(
+        &self,
+        samples: &dyn Samples,
+        evaluations: &mut Vec<(usize, Evaluation)>,
+    ) -> Result<f64> {
+        let all: Vec<usize> = (0..samples.len()).collect();
+        let mut sum = 0.0;
+        for indices in all.chunks(self.settings.batch) {
+            let sample = batch(samples, indices)?;
+            let (inputs, targets) = (lent(&sample.inputs), lent(&sample.targets));
+            let known = evaluations.iter().position(|(n, _)| *n == indices.len());
+            let at = match known {
+                Some(at) => at,
+                None => {
+                    let shapes = shapes(&inputs);
+                    let evaluation =
+                        Evaluation::new(&self.network, &self.heads, &shapes, &self.options)?;
+                    evaluations.push((indices.len(), evaluation));
+                    evaluations.len() - 1
+                }
+            };
+            let loss = evaluations[at].1.run(&self.network, &inputs, &targets)?;
+            sum += loss.loss * indices.len() as f64;
+        }
+        Ok(sum / samples.len() as f64)
+    }
+}
+
+/// All that the numbers of a run hang on but its samples, by name.
+fn run_of(
+    settings: &TrainerSettings,
+    network: &AdaptedNetwork,
+    heads: &[OutputHeads],
+) -> Vec<(String, String)> {
+    let mut named = settings.of_numbers();
+    named.extend(network.identity());
+    named.push(("heads".to_owned(), format!("{heads:?}")));
+    named
+}
+
+enum Made {
+    Step {
+        loss: f64,
+        parts: Vec<(String, f64)>,
+        norm: f64,
+    },
+    Nothing {
+        loss: f64,
+    },
+}
+
+fn lent(tensors: &[(String, Tensor)]) -> Vec<(&str, &Tensor)> {
+    let tensors = tensors.iter();
+    tensors
+        .map(|(name, tensor)| (name.as_str(), tensor))
+        .collect()
+}
+
+fn shapes<'n>(inputs: &[(&'n str, &Tensor)]) -> Vec<(&'n str, Vec<usize>)> {
+    let inputs = inputs.iter();
+    inputs
+        .map(|(name, tensor)| (*name, tensor.shape().to_vec()))
+        .collect()
+}

@@ -1,0 +1,119 @@
+//! Samples by number, and batches of them.
+
+use std::error::Error;
+
+use spark_onnx_graph::{Tensor, TensorData};
+
+use crate::error::{Result, TrainError};
+
+/// One sample: values for a network's inputs, and what its outputs are taught. Each has a first extent of 1, along which batches
+/// are put together.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sample {
+    /// By input.
+    pub inputs: Vec<(String, Tensor)>,
+    /// By output.
+    pub targets: Vec<(String, Tensor)>,
+}
+
+/// Numbered samples.
+pub trait Samples {
+    /// How many there are.
+    fn len(&self) -> usize;
+
+    /// Whether there are none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Sample `index`, below [`Samples::len`]: always the same one.
+    ///
+    /// # Errors
+    ///
+    /// Whatever kept it from being read; training ends with it.
+    fn sample(&self, index: usize) -> std::result::Result<Sample, Box<dyn Error + Send + Sync>>;
+}
+
+/// Samples in memory.
+impl Samples for Vec<Sample> {
+    fn len(&self) -> usize {
+        self.as_slice().len()
+    }
+
+    fn sample(&self, index: usize) -> std::result::Result<Sample, Box<dyn Error + Send + Sync>> {
+        let sample = self.get(index).cloned();
+        sample.ok_or_else(|| format!("there are {} samples", self.len()).into())
+    }
+}
+
+/// These samples as one, in this order.
+pub(crate) fn batch(samples: &dyn Samples, indices: &[usize]) -> Result<Sample> {
+    let mut all = Vec::with_capacity(indices.len());
+    for &index in indices {
+        let sample = samples.sample(index);
+        all.push(sample.map_err(|source| TrainError::Sample { index, source })?);
+    }
+    let inputs = stacked(indices, &all, |sample| &sample.inputs)?;
+    let targets = stacked(indices, &all, |sample| &sample.targets)?;
+    Ok(Sample { inputs, targets })
+}
+
+fn stacked(
+    indices: &[usize],
+    samples: &[Sample],
+    of: impl Fn(&Sample) -> &[(String, Tensor)],
+) -> Result<Vec<(String, Tensor)>> {
+    let Some(first) = samples.first() else {
+        return Ok(Vec::new());
+    };
+    let mut stacked = Vec::new();
+    for (name, model) in of(first) {
+        let mut parts = Vec::with_capacity(samples.len());
+        for (&index, sample) in indices.iter().zip(samples) {
+            let mut named = of(sample).iter();
+            let part = named.find(|(other, _)| other == name);
+            let fits = |t: &Tensor| t.shape() == model.shape() && t.dtype() == model.dtype();
+            match part {
+                Some((_, tensor)) if fits(tensor) => parts.push(tensor),
+                found => {
+                    return Err(TrainError::UnlikeSamples {
+                        first: indices[0],
+                        other: index,
+                        name: name.clone(),
+                        want: model.shape().to_vec(),
+                        got: found.map(|(_, tensor)| tensor.shape().to_vec()),
+                    });
+                }
+            }
+        }
+        if model.shape().first() != Some(&1) {
+            return Err(TrainError::NotOneSample {
+                index: indices[0],
+                name: name.clone(),
+                shape: model.shape().to_vec(),
+            });
+        }
+        let mut shape = model.shape().to_vec();
+        shape[0] = parts.len();
+        stacked.push((name.clone(), Tensor::new(shape, joined(&parts))?));
+    }
+    Ok(stacked)
+}
+
+/// The elements one after the other; all have the first one's type.
+fn joined(parts: &[&Tensor]) -> TensorData {
+    macro_rules! join {
+        ($($kind:ident)*) => {
+            match parts[0].data() {
+                $(TensorData::$kind(_) => {
+                    let values = parts.iter().filter_map(|part| match part.data() {
+                        TensorData::$kind(values) => Some(values.as_slice()),
+                        _ => None,
+                    });
+                    TensorData::$kind(values.collect::<Vec<_>>().concat())
+                })*
+            }
+        };
+    }
+    join!(F32 F64 F16 BF16 I8 I16 I32 I64 U8 U16 U32 U64 Bool)
+}

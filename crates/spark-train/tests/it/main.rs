@@ -1,0 +1,7 @@
+//! Networks under adapters: what the engine computes against candle's layers and gradients.
+
+mod deployment;
+mod driver_monitoring;
+mod layers;
+mod losses;
+mod trainer;

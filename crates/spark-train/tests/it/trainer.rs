@@ -1,0 +1,496 @@
+//! Runs of training: what they learn, that they go on where they were, and what they refuse.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use spark_dora::DoraConfig;
+use spark_dora::loss::{Head, HeadKind};
+use spark_dora::optim::LoraPlus;
+use spark_onnx::RunOptions;
+use spark_onnx_graph::graph::{Dim, Gemm, Graph, Op, Unary};
+use spark_onnx_graph::{DType, Tensor};
+use spark_testing::numbers;
+use spark_train::{
+    AdaptedNetwork, Decay, Deployment, Ended, Evaluation, Event, Go, OutputHeads, Sample, Samples,
+    TrainError, Trainer, TrainerSettings,
+};
+use tempfile::tempdir;
+
+const SAMPLES: usize = 22;
+
+/// Two layers; the adapter is on both.
+fn network(seed: u64) -> AdaptedNetwork {
+    let mut graph = Graph::default();
+    let batch = Dim::Symbol("n".to_owned());
+    let x = graph.add_input("x", DType::F32, vec![batch, Dim::Known(6)]);
+    let mut value = x;
+    for (layer, (n_in, n_out)) in [(6, 16), (16, 3)].into_iter().enumerate() {
+        let w = Tensor::from_f32([n_out, n_in], numbers(n_in * n_out, seed + layer as u64));
+        let w = graph.add_constant(format!("fc{layer}.weight"), w.expect("fits"));
+        let gemm = Gemm {
+            alpha: 1.0,
+            beta: 1.0,
+            trans_a: false,
+            trans_b: true,
+        };
+        let y = graph.add_node(
+            format!("fc{layer}"),
+            Op::Gemm(gemm),
+            &[Some(value), Some(w)],
+        );
+        let tanh = Op::Unary(Unary::Tanh);
+        value = graph.add_node(format!("y{layer}"), tanh, &[Some(y)]);
+    }
+    graph.outputs.push(value);
+    let config = DoraConfig::builder(2).build().expect("settings");
+    AdaptedNetwork::new(graph, config).expect("is adapted")
+}
+
+fn heads() -> Vec<OutputHeads> {
+    vec![OutputHeads {
+        output: "y1".to_owned(),
+        heads: vec![Head {
+            name: "all".to_owned(),
+            range: 0..3,
+            kind: HeadKind::Squares,
+            weight: 1.0,
+        }],
+    }]
+}
+
+fn samples(n: usize, seed: u64) -> Vec<Sample> {
+    let of = |index: usize| {
+        let x = numbers(6, seed + index as u64);
+        let target = [0.5 * x[0] - 0.2, 0.3 * x[1] * x[2], -0.4].to_vec();
+        let tensor = |shape: [usize; 2], values| Tensor::from_f32(shape, values).expect("fits");
+        Sample {
+            inputs: vec![("x".to_owned(), tensor([1, 6], x))],
+            targets: vec![("y1".to_owned(), tensor([1, 3], target))],
+        }
+    };
+    (0..n).map(of).collect()
+}
+
+fn settings(folder: Option<&Path>) -> TrainerSettings {
+    TrainerSettings {
+        batch: 3,
+        accumulate: 2,
+        epochs: 8,
+        rates: LoraPlus {
+            rate: 0.02,
+            ..LoraPlus::default()
+        },
+        warm_up: 3,
+        save_every: Some(2),
+        folder: folder.map(Path::to_path_buf),
+        ..TrainerSettings::default()
+    }
+}
+
+fn trainer<'d>(
+    training: &'d Vec<Sample>,
+    validation: Option<&'d Vec<Sample>>,
+    settings: TrainerSettings,
+) -> Result<Trainer<'d>, TrainError> {
+    trainer_of(network(1), training, validation, settings)
+}
+
+fn trainer_of<'d>(
+    network: AdaptedNetwork,
+    training: &'d Vec<Sample>,
+    validation: Option<&'d Vec<Sample>>,
+    settings: TrainerSettings,
+) -> Result<Trainer<'d>, TrainError> {
+    let options = RunOptions::new().with_threads(1);
+    let validation = validation.map(|samples| samples as &dyn Samples);
+    Trainer::new(network, heads(), training, validation, settings, options)
+}
+
+fn quiet(_: &Event) -> Go {
+    Go::On
+}
+
+/// All variables, bit by bit.
+fn bits(trainer: &Trainer<'_>) -> Vec<u32> {
+    let variables = trainer.network().adapter().variables();
+    let of = |var: &candle_core::Var| -> Vec<f32> {
+        let flat = var.flatten_all().and_then(|flat| flat.to_vec1());
+        flat.expect("is in f32")
+    };
+    variables.all().flat_map(of).map(f32::to_bits).collect()
+}
+
+#[test]
+fn a_run_learns_and_tells_what_it_does() {
+    let (training, validation) = (samples(SAMPLES, 100), samples(7, 900));
+    let folder = tempdir().expect("a folder");
+    let mut events = Vec::new();
+    let mut run = TrainerSettings {
+        epochs: 30,
+        keep: 2,
+        ..settings(Some(folder.path()))
+    };
+    run.save_every = Some(10);
+    let mut trainer = trainer(&training, Some(&validation), run).expect("settings");
+    let outcome = trainer
+        .run(&mut |event: &Event| {
+            events.push(event.clone());
+            Go::On
+        })
+        .expect("runs");
+    // 22 samples are three steps of six, and four that wait.
+    assert_eq!((outcome.steps, outcome.ended), (90, Ended::Done));
+    let of_steps = events.iter().filter_map(|event| match event {
+        Event::Step {
+            step,
+            loss,
+            rate,
+            norm,
+            parts,
+            total,
+            ..
+        } => {
+            assert!(*norm > 0.0 && *total == 90);
+            assert!((parts[0].1 - loss).abs() < 1e-9, "one head of weight 1");
+            Some((*step, *loss, *rate))
+        }
+        _ => None,
+    });
+    let of_steps: Vec<(u64, f64, f64)> = of_steps.collect();
+    assert_eq!(of_steps.len(), 90);
+    // Three steps of warm-up, then down along half a cosine.
+    assert!((of_steps[0].2 - 0.02 / 4.0).abs() < 1e-12);
+    assert!((of_steps[3].2 - 0.02).abs() < 1e-12 && of_steps[89].2 < 1e-4);
+    let validated: Vec<f64> = events
+        .iter()
+        .filter_map(|event| match event {
+            Event::Epoch { validation, .. } => *validation,
+            _ => None,
+        })
+        .collect();
+    assert_eq!(validated.len(), 30);
+    assert!(validated[29] < 0.5 * validated[0], "{validated:?}");
+    let best = outcome.best.expect("there is one");
+    assert!(validated.iter().all(|&loss| loss >= best.0));
+    // The newest two and the best one are kept.
+    let mut kept: Vec<String> = std::fs::read_dir(folder.path())
+        .expect("is there")
+        .map(|entry| {
+            entry
+                .expect("reads")
+                .file_name()
+                .into_string()
+                .expect("text")
+        })
+        .filter(|name| name.starts_with("step-"))
+        .collect();
+    kept.sort();
+    assert!(
+        kept.len() <= 3 && kept.contains(&"step-00000090".to_owned()),
+        "{kept:?}"
+    );
+    assert!(
+        kept.contains(&format!("step-{:08}", best.1)),
+        "{kept:?} without {best:?}"
+    );
+
+    let last_bits = bits(&trainer);
+    assert_eq!(trainer.take_best().expect("reads"), Some(best.1));
+    assert_eq!(bits(&trainer) == last_bits, best.1 == 90);
+    let mut evaluation = Evaluation::new(
+        trainer.network(),
+        &heads(),
+        &[("x", vec![1, 6])],
+        &RunOptions::new(),
+    )
+    .expect("plans");
+    let losses = validation.iter().map(|sample| {
+        let (x, target) = (&sample.inputs[0].1, &sample.targets[0].1);
+        let result = evaluation.run(trainer.network(), &[("x", x)], &[("y1", target)]);
+        result.expect("runs").loss
+    });
+    let mean = losses.sum::<f64>() / 7.0;
+    assert!((mean - best.0).abs() < 1e-6 * best.0, "{mean} for {best:?}");
+    trainer.resume(&mut quiet).expect("resumes");
+    assert_eq!(bits(&trainer), last_bits);
+
+    // An adapter that PEFT can read: the same network again.
+    let last = folder.path().join("step-00000090");
+    let base = trainer.network().base().clone();
+    let again = AdaptedNetwork::open(base, &last, &Deployment::exact()).expect("opens");
+    let ours = trainer.network().factors().expect("factors");
+    assert_eq!(again.factors().expect("factors"), ours);
+}
+
+/// Stopped after any step and taken up by another trainer, a run has the bits of one that was not.
+#[test]
+fn a_run_that_was_stopped_goes_on_with_the_same_bits() {
+    let (training, validation) = (samples(SAMPLES, 100), samples(4, 900));
+    let mut whole = trainer(&training, Some(&validation), settings(None)).expect("settings");
+    let outcome = whole.run(&mut quiet).expect("runs");
+    let want = bits(&whole);
+    for stop_after in [1, 2, 3, 5, 8, 13, 23] {
+        let folder = tempdir().expect("a folder");
+        let run = || settings(Some(folder.path()));
+        let mut first = trainer(&training, Some(&validation), run()).expect("settings");
+        let mut stop = |event: &Event| match event {
+            Event::Step { step, .. } if *step == stop_after => Go::Stop,
+            _ => Go::On,
+        };
+        let stopped = first.run(&mut stop).expect("runs");
+        assert_eq!((stopped.steps, stopped.ended), (stop_after, Ended::Stopped));
+        drop(first);
+        let mut second = trainer(&training, Some(&validation), run()).expect("settings");
+        assert_eq!(second.resume(&mut quiet).expect("resumes"), stop_after);
+        let resumed = second.run(&mut quiet).expect("runs");
+        assert_eq!(resumed, outcome, "stopped after {stop_after}");
+        assert_eq!(bits(&second), want, "stopped after {stop_after}");
+    }
+}
+
+/// The same for processes that are killed at any moment.
+#[test]
+fn a_run_that_was_killed_goes_on_with_the_same_bits() {
+    let training = samples(SAMPLES, 100);
+    let mut whole = trainer(&training, None, settings(None)).expect("settings");
+    whole.run(&mut quiet).expect("runs");
+    let want = bits(&whole);
+    let folder = tempdir().expect("a folder");
+    for wait in numbers(25, 7) {
+        let mut child = Command::new(std::env::current_exe().expect("this program"));
+        child.args(["--exact", "trainer::child_trains", "--nocapture"]);
+        child.env(CHILD, folder.path());
+        child.stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = child.spawn().expect("starts");
+        std::thread::sleep(Duration::from_micros((wait.abs() * 120_000.0) as u64));
+        child.kill().expect("is killed");
+        child.wait().expect("ends");
+    }
+    let mut last = trainer(&training, None, settings(Some(folder.path()))).expect("settings");
+    let mut damaged = 0;
+    last.resume(&mut |event: &Event| {
+        damaged += u32::from(matches!(event, Event::Damaged { .. }));
+        Go::On
+    })
+    .expect("resumes");
+    last.run(&mut quiet).expect("runs");
+    assert_eq!(damaged, 0, "checkpoints are whole or not there");
+    assert_eq!(bits(&last), want);
+}
+
+const CHILD: &str = "SPARK_TRAIN_CHILD";
+
+/// Run by the test above; slow enough to be killed anywhere.
+#[test]
+fn child_trains() {
+    let Some(folder) = std::env::var_os(CHILD) else {
+        return;
+    };
+    let training = samples(SAMPLES, 100);
+    let mut child = trainer(&training, None, settings(Some(Path::new(&folder)))).expect("settings");
+    child.resume(&mut quiet).expect("resumes");
+    let mut slow = |_: &Event| {
+        std::thread::sleep(Duration::from_millis(5));
+        Go::On
+    };
+    child.run(&mut slow).expect("runs");
+}
+
+#[test]
+fn damaged_checkpoints_are_named_and_passed_over() {
+    let training = samples(SAMPLES, 100);
+    let folder = tempdir().expect("a folder");
+    let mut first = trainer(&training, None, settings(Some(folder.path()))).expect("settings");
+    first.run(&mut quiet).expect("runs");
+    let want = bits(&first);
+    drop(first);
+    for (file, expected) in [
+        (
+            "trainer.safetensors",
+            "trainer.safetensors is not what was written",
+        ),
+        (
+            "adapter_model.safetensors",
+            "adapter_model.safetensors is not what was written",
+        ),
+        ("manifest.json", "manifest.json: "),
+    ] {
+        let newest = folder.path().join("step-00000024");
+        let path = newest.join(file);
+        let mut bytes = std::fs::read(&path).expect("is there");
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 0x80;
+        std::fs::write(&path, bytes).expect("writes");
+        let mut said = Vec::new();
+        let mut again = trainer(&training, None, settings(Some(folder.path()))).expect("settings");
+        let step = again.resume(&mut |event: &Event| {
+            said.push(event.clone());
+            Go::On
+        });
+        assert_eq!(step.expect("resumes"), 22, "{file}");
+        let [
+            Event::Damaged {
+                folder: named,
+                reason,
+            },
+        ] = &said[..]
+        else {
+            panic!("{file}: {said:?}");
+        };
+        assert_eq!(*named, newest);
+        assert!(reason.starts_with(expected), "{reason}");
+        // The run writes it anew, whole.
+        again.run(&mut quiet).expect("runs");
+        assert_eq!(bits(&again), want);
+    }
+}
+
+#[test]
+fn what_is_another_run_is_refused() {
+    let training = samples(SAMPLES, 100);
+    let folder = tempdir().expect("a folder");
+    let mut first = trainer(&training, None, settings(Some(folder.path()))).expect("settings");
+    first.run(&mut quiet).expect("runs");
+    let busy = trainer(&training, None, settings(Some(folder.path())));
+    assert!(matches!(busy, Err(TrainError::Busy { .. })), "{busy:?}");
+    drop(first);
+
+    let mut anew = trainer(&training, None, settings(Some(folder.path()))).expect("settings");
+    let used = anew.run(&mut quiet);
+    assert!(
+        matches!(used, Err(TrainError::FolderUsed { .. })),
+        "{used:?}"
+    );
+    drop(anew);
+
+    let refused = |training: &Vec<Sample>, run: TrainerSettings, network: AdaptedNetwork| {
+        let mut other = trainer_of(network, training, None, run).expect("settings");
+        let error = other.resume(&mut quiet).expect_err("is another run");
+        assert!(matches!(error, TrainError::OtherRun { .. }), "{error}");
+        error.to_string()
+    };
+    let run = || settings(Some(folder.path()));
+    let rate = TrainerSettings { seed: 5, ..run() };
+    let said = refused(&training, rate, network(1));
+    assert!(
+        said.ends_with("seed was 0 and is 5: this is another run"),
+        "{said}"
+    );
+    let decay = TrainerSettings {
+        decay: Decay::Linear,
+        ..run()
+    };
+    let said = refused(&training, decay, network(1));
+    assert!(said.contains("decay was Cosine and is Linear"), "{said}");
+    let said = refused(&training, run(), network(3));
+    assert!(said.contains("network was "), "{said}");
+    let said = refused(&samples(20, 100), run(), network(1));
+    assert!(said.contains("count of samples was 22 and is 20"), "{said}");
+}
+
+#[test]
+fn steps_without_finite_numbers_are_skipped_and_counted() {
+    let mut training = samples(SAMPLES, 100);
+    training[3].inputs[0].1 = Tensor::from_f32([1, 6], vec![f32::NAN; 6]).expect("fits");
+    let run = TrainerSettings {
+        epochs: 2,
+        ..settings(None)
+    };
+    let mut trainer = trainer(&training, None, run).expect("settings");
+    let before = bits(&trainer);
+    let (mut skipped, mut made) = (0, 0);
+    let outcome = trainer.run(&mut |event: &Event| {
+        match event {
+            Event::Skipped { loss, in_a_row, .. } => {
+                assert!(loss.is_nan() && *in_a_row == 1);
+                skipped += 1;
+            }
+            Event::Step { loss, .. } => {
+                assert!(loss.is_finite());
+                made += 1;
+            }
+            _ => {}
+        }
+        Go::On
+    });
+    assert_eq!(outcome.expect("runs").steps, 6);
+    assert!(skipped >= 1 && skipped + made == 6, "{skipped} and {made}");
+    assert_ne!(bits(&trainer), before);
+
+    let all_bad: Vec<Sample> = vec![training[3].clone(); SAMPLES];
+    let run = TrainerSettings {
+        most_skipped: 4,
+        ..settings(None)
+    };
+    let mut trainer = trainer_of(network(1), &all_bad, None, run).expect("settings");
+    let ended = trainer.run(&mut quiet);
+    assert!(
+        matches!(
+            ended,
+            Err(TrainError::Diverged {
+                step: 5,
+                in_a_row: 5
+            })
+        ),
+        "{ended:?}"
+    );
+    assert_eq!(bits(&trainer), before, "nothing was learnt from nothing");
+}
+
+#[test]
+fn settings_and_samples_that_fit_no_run_are_refused() {
+    let training = samples(SAMPLES, 100);
+    let said = |training: &Vec<Sample>, run: TrainerSettings| {
+        let trainer = trainer(training, None, run);
+        trainer.expect_err("is refused").to_string()
+    };
+    let few = samples(5, 1);
+    assert_eq!(
+        said(&few, settings(None)),
+        "one step takes 6 samples, there are 5"
+    );
+    let none = TrainerSettings {
+        batch: 0,
+        ..settings(None)
+    };
+    assert_eq!(
+        said(&training, none),
+        "setting `batch` is 0, wanted a number above 0, or from 0 on for rates"
+    );
+    let mut rate = settings(None);
+    rate.rates.rate = f64::NAN;
+    assert!(said(&training, rate).starts_with("setting `rate` is NaN"));
+
+    let mut unlike = training.clone();
+    unlike[7].inputs[0].1 = Tensor::from_f32([1, 5], vec![0.0; 5]).expect("fits");
+    let mut trainer = trainer(&unlike, None, settings(None)).expect("settings");
+    let error = trainer.run(&mut quiet).expect_err("does not fit");
+    assert!(matches!(error, TrainError::UnlikeSamples { .. }), "{error}");
+    let mut two = training.clone();
+    for sample in &mut two {
+        sample.inputs[0].1 = Tensor::from_f32([2, 6], vec![0.0; 12]).expect("fits");
+    }
+    let mut trainer = trainer_of(network(1), &two, None, settings(None)).expect("settings");
+    let error = trainer.run(&mut quiet).expect_err("is no sample");
+    assert!(matches!(error, TrainError::NotOneSample { .. }), "{error}");
+}
+
+#[test]
+fn a_run_ends_when_nothing_gets_better() {
+    let training = samples(SAMPLES, 100);
+    let run = TrainerSettings {
+        epochs: 50,
+        patience: Some(2),
+        rates: LoraPlus {
+            rate: 0.0,
+            ..LoraPlus::default()
+        },
+        ..settings(None)
+    };
+    let validation = samples(3, 5);
+    let mut trainer = trainer(&training, Some(&validation), run).expect("settings");
+    let outcome = trainer.run(&mut quiet).expect("runs");
+    // One that is the best, and three that are no better.
+    assert_eq!((outcome.ended, outcome.steps), (Ended::Patience, 4 * 3));
+}

@@ -1,0 +1,136 @@
+//! What a run is made of: network, teacher, samples, adapter.
+
+use std::error::Error;
+
+use spark_program::{Usage, about, progress};
+use sparkpilot::bench::read_batches;
+use sparkpilot::dora::loss::{Head, HeadKind};
+use sparkpilot::dora::{Adapter, DoraConfig};
+use sparkpilot::onnx::graph::Graph;
+use sparkpilot::onnx::precision::Activations;
+use sparkpilot::onnx::{Precision, RunOptions, file};
+use sparkpilot::train::{AdaptedNetwork, Deployment, OutputHeads, Sample, layers, taught};
+
+use crate::{Format, Run};
+
+/// Everything that the options name.
+pub(crate) struct Material {
+    pub(crate) graph: Graph,
+    pub(crate) deployment: Deployment,
+    pub(crate) heads: Vec<OutputHeads>,
+    pub(crate) training: Vec<Sample>,
+    pub(crate) held_back: Vec<Sample>,
+}
+
+impl Material {
+    pub(crate) fn read(run: &Run) -> Result<Self, Box<dyn Error>> {
+        let graph = file::load(&run.model).map_err(about(&run.model))?;
+        let teacher = match &run.teacher {
+            Some(path) => file::load(path).map_err(about(path))?,
+            None => graph.clone(),
+        };
+        let name = run.model.display().to_string();
+        let inputs = read_batches(&run.data, &name, &graph)?;
+        let n = inputs.len();
+        let n_held_back = (n as f64 * run.val_split).round() as usize;
+        let n_training = n.saturating_sub(n_held_back + run.gap);
+        if n_training < run.batch_size {
+            return Err(Box::new(Usage(format!(
+                "{n} frames: {n_held_back} are held back and {} left out, so that {n_training} are left, fewer than one step's {}",
+                run.gap, run.batch_size
+            ))));
+        }
+        let bar = progress(Some(n as u64)).with_message("teacher");
+        let seen = |done: usize| bar.set_position(done as u64);
+        let mut training = taught(&teacher, inputs, &RunOptions::new(), seen)?;
+        bar.finish_and_clear();
+        let held_back = training.split_off(n - n_held_back);
+        training.truncate(n_training);
+        let heads = heads(&training[0]);
+        let deployment = match run.qat {
+            None => Deployment::exact(),
+            Some(format) => Deployment::new(&graph, precision(format), &[], &RunOptions::new())?,
+        };
+        Ok(Self {
+            graph,
+            deployment,
+            heads,
+            training,
+            held_back,
+        })
+    }
+
+    /// The network under a new adapter.
+    pub(crate) fn adapted(&self, run: &Run) -> Result<AdaptedNetwork, Box<dyn Error>> {
+        let config = DoraConfig::builder(run.dora_rank)
+            .alpha(run.dora_alpha.unwrap_or(run.dora_rank as f64))
+            .seed(run.seed);
+        let names = match run.targets.is_empty() {
+            false => run.targets.clone(),
+            true => {
+                let all = layers(&self.graph).into_iter();
+                let fit =
+                    all.filter(|layer| layer.groups == 1 && layer.largest_rank() >= run.dora_rank);
+                fit.map(|layer| layer.name).collect()
+            }
+        };
+        let config = config.targets(names).build()?;
+        Ok(AdaptedNetwork::deployed(
+            self.graph.clone(),
+            config,
+            &self.deployment,
+        )?)
+    }
+
+    /// The run's adapter on the network.
+    pub(crate) fn opened(&self, run: &Run) -> Result<AdaptedNetwork, Box<dyn Error>> {
+        let folder = run.output.join("adapter");
+        Ok(AdaptedNetwork::open(
+            self.graph.clone(),
+            &folder,
+            &self.deployment,
+        )?)
+    }
+
+    /// How the network is run without the adapter.
+    pub(crate) fn options(&self) -> RunOptions {
+        match self.deployment.precision() {
+            None => RunOptions::new(),
+            Some(precision) => RunOptions::new()
+                .with_precision(precision)
+                .with_activations(Activations::Exact),
+        }
+    }
+}
+
+fn precision(format: Format) -> Precision {
+    match format {
+        Format::Fp8 => Precision::Fp8,
+        Format::Fp4 => Precision::Fp4,
+    }
+}
+
+/// All numbers of all outputs.
+fn heads(sample: &Sample) -> Vec<OutputHeads> {
+    let of = |(name, tensor): &(String, sparkpilot::onnx::Tensor)| OutputHeads {
+        output: name.clone(),
+        heads: vec![Head {
+            name: name.clone(),
+            range: 0..tensor.shape().last().copied().unwrap_or(1),
+            kind: HeadKind::Squares,
+            weight: 1.0,
+        }],
+    };
+    sample.targets.iter().map(of).collect()
+}
+
+/// One line on an adapter.
+pub(crate) fn described(adapter: &Adapter) -> String {
+    let size = adapter.size();
+    let fit = match size.rank_that_fits {
+        _ if size.fraction <= sparkpilot::dora::adapter::GOOD_FRACTION => String::new(),
+        Some(rank) => format!("; rank {rank} would stay below 1 %"),
+        None => "; even rank 1 is more than 1 %".to_owned(),
+    };
+    format!("{} layers, {size}{fit}", adapter.adapted().count())
+}
