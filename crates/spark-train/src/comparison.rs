@@ -50,7 +50,8 @@ impl Comparison {
 ///
 /// # Errors
 ///
-/// [`TrainError::Model`] if one of them cannot be run; [`TrainError::TooFewSamples`] without samples.
+/// [`TrainError::Model`] if one of them cannot be run; [`TrainError::TooFewSamples`] without samples; [`TrainError::NoOutput`] and
+/// [`TrainError::Head`] for heads that samples and outputs do not have.
 pub fn compare(
     network: &AdaptedNetwork,
     untouched: &Graph,
@@ -66,14 +67,15 @@ pub fn compare(
     let mut session = Model::from_graph(untouched.clone(), options)?.session();
     let mut without = |sample: &Sample| -> Result<Vec<f64>> {
         let inputs: Vec<_> = lent(&sample.inputs);
-        Ok(taught_numbers(heads, &session.run(&inputs)?))
+        taught_numbers(heads, &session.run(&inputs)?)
     };
     let targets = |sample: &Sample| taught_numbers(heads, &sample.targets);
-    let n = targets(&training[0]).len();
+    let n = targets(&training[0])?.len();
     let (mut constant, mut bias) = (vec![0.0; n], vec![0.0; n]);
     for sample in training {
-        let (got, want) = (without(sample)?, targets(sample));
+        let (got, want) = (without(sample)?, targets(sample)?);
         let share = 1.0 / training.len() as f64;
+        same_length(n, &[got.len(), want.len()], heads)?;
         for i in 0..n {
             constant[i] += want[i] * share;
             bias[i] += (got[i] - want[i]) * share;
@@ -86,9 +88,12 @@ pub fn compare(
     let mut evaluation = Evaluation::new(network, heads, &shapes, &RunOptions::new())?;
     let mut sums = [0.0; 4];
     for sample in held_back {
-        let (got, want) = (without(sample)?, targets(sample));
-        let result = evaluation.run(network, &lent(&sample.inputs), &lent(&sample.targets))?;
-        let trained = taught_numbers(heads, &result.outputs);
+        let (got, want) = (without(sample)?, targets(sample)?);
+        let mut taught = lent(&sample.targets);
+        taught.retain(|(name, _)| heads.iter().any(|heads| heads.output == *name));
+        let result = evaluation.run(network, &lent(&sample.inputs), &taught)?;
+        let trained = taught_numbers(heads, &result.outputs)?;
+        same_length(n, &[got.len(), want.len(), trained.len()], heads)?;
         for i in 0..n {
             let errors = [
                 got[i] - want[i],
@@ -119,17 +124,40 @@ fn lent(tensors: &[(String, Tensor)]) -> Vec<(&str, &Tensor)> {
 }
 
 /// The numbers of all heads, of one sample.
-fn taught_numbers(heads: &[OutputHeads], outputs: &[(String, Tensor)]) -> Vec<f64> {
+fn taught_numbers(heads: &[OutputHeads], outputs: &[(String, Tensor)]) -> Result<Vec<f64>> {
     let mut numbers = Vec::new();
     for of_output in heads {
-        let found = outputs.iter().find(|(name, _)| *name == of_output.output);
-        let Some((_, tensor)) = found else { continue };
+        let name = &of_output.output;
+        let Some((_, tensor)) = outputs.iter().find(|(other, _)| other == name) else {
+            return Err(TrainError::NoOutput {
+                name: name.clone(),
+                available: outputs.iter().map(|(name, _)| name.clone()).collect(),
+            });
+        };
         let row = tensor.shape().last().copied().unwrap_or(1).max(1);
         for values in tensor.to_f64().chunks(row) {
             for head in &of_output.heads {
-                numbers.extend_from_slice(&values[head.range.clone()]);
+                let range = head.range.clone();
+                let part = values.get(range).ok_or_else(|| TrainError::Head {
+                    head: head.name.clone(),
+                    output: name.clone(),
+                    reason: format!("it is at {:?} of {} numbers", head.range, values.len()),
+                })?;
+                numbers.extend_from_slice(part);
             }
         }
     }
-    numbers
+    Ok(numbers)
+}
+
+/// Refuses samples of other lengths than the first one's.
+fn same_length(n: usize, others: &[usize], heads: &[OutputHeads]) -> Result<()> {
+    match others.iter().find(|&&other| other != n) {
+        None => Ok(()),
+        Some(other) => Err(TrainError::Head {
+            head: "all".to_owned(),
+            output: heads.first().map_or(String::new(), |h| h.output.clone()),
+            reason: format!("a sample has {other} numbers, another {n}"),
+        }),
+    }
 }

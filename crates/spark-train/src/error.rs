@@ -31,6 +31,27 @@ pub enum TrainError {
         /// Names of the layers there are.
         available: Vec<String>,
     },
+    /// No layer's name ends so.
+    #[error("no layer is called {}; there are {}", list(names), list(available))]
+    NoLayer {
+        /// What was asked for.
+        names: Vec<String>,
+        /// Names of the layers there are.
+        available: Vec<String>,
+    },
+    /// The engine rounds weights that training would not, or others than it would.
+    #[error(
+        "in {precision} the engine rounds other weights of this network than training sees: output `{output}` differs by {off:.1e} of \
+         its largest value; weights that are computed, scaled or transposed, and scales behind products, are to be folded in the file"
+    )]
+    OtherRounding {
+        /// The precision.
+        precision: Precision,
+        /// The output that differs most.
+        output: String,
+        /// Its largest difference for a largest value of 1.
+        off: f32,
+    },
     /// The network has no output of this name.
     #[error("the network has no output `{name}`; it has {}", list(available))]
     NoOutput {
@@ -152,6 +173,12 @@ pub enum TrainError {
         path: PathBuf,
         /// What is wrong with it.
         source: serde_json::Error,
+    },
+    /// There is no checkpoint to go on from.
+    #[error("{}: there is no whole checkpoint to go on from", folder.display())]
+    NoCheckpoint {
+        /// The folder.
+        folder: PathBuf,
     },
     /// Another run writes to the folder.
     #[error("{}: another run writes its checkpoints there", folder.display())]

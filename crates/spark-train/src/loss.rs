@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 
 use spark_dora::loss::{Head, HeadKind, MAX_LOG_WIDTH};
 use spark_onnx_graph::graph::{
-    Binary, Dim, Graph, Op, Reduce, ReduceKind, Reshape, Slice, Softmax, StaticGraph, Unary,
+    Binary, Cast, Dim, Graph, Op, Reduce, ReduceKind, Reshape, Slice, Softmax, StaticGraph, Unary,
     ValueId, Variadic,
 };
 use spark_onnx_graph::{DType, ModelError, Tensor};
@@ -87,17 +87,30 @@ pub(crate) fn add_losses(
     for of_output in heads {
         let name = &of_output.output;
         let output = output_of(writer.graph, name)?;
-        let shape = bound
-            .outputs()
-            .iter()
-            .map(|&id| bound.value(id))
+        let mut values = bound.outputs().iter().map(|&id| bound.value(id));
+        let ty = values
             .find(|value| value.name == *name)
-            .map(|value| value.ty.shape.clone())
-            .unwrap_or_default();
-        let input = writer.unique(&format!("target.{name}"));
-        let known = shape.iter().map(|&extent| Dim::Known(extent)).collect();
-        let target = writer.graph.add_input(&input, DType::F32, known);
-        losses.targets.push((name.clone(), input, shape.clone()));
+            .map(|value| &value.ty);
+        let shape = ty.map_or(Vec::new(), |ty| ty.shape.clone());
+        writer.prefix = format!("loss.{name}");
+        // Losses are f32, whatever the network is.
+        let output = match ty.map(|ty| ty.dtype) {
+            Some(DType::F16 | DType::BF16 | DType::F64) => {
+                writer.op(Cast { to: DType::F32 }, &[output])
+            }
+            _ => output,
+        };
+        let known = losses.targets.iter().find(|(known, ..)| known == name);
+        let target = match known {
+            Some((_, input, _)) => writer.input(input),
+            None => {
+                let input = writer.unique(&format!("target.{name}"));
+                let known = shape.iter().map(|&extent| Dim::Known(extent)).collect();
+                let target = writer.graph.add_input(&input, DType::F32, known);
+                losses.targets.push((name.clone(), input, shape.clone()));
+                target
+            }
+        };
         for head in &of_output.heads {
             check(name, head, &shape)?;
             writer.prefix = format!("loss.{name}.{}", head.name);
@@ -136,6 +149,9 @@ fn output_of(graph: &Graph, name: &str) -> Result<ValueId> {
     })
 }
 
+/// Largest weights and temperatures: with larger ones f32 ends.
+const MOST: f64 = 1e6;
+
 fn check(output: &str, head: &Head, shape: &[usize]) -> Result<()> {
     let refused = |reason: String| {
         Err(TrainError::Head {
@@ -149,11 +165,8 @@ fn check(output: &str, head: &Head, shape: &[usize]) -> Result<()> {
         let (start, end) = (range.start, range.end);
         return refused(format!("it is at {start}..{end} of {len} numbers"));
     }
-    if !(head.weight.is_finite() && head.weight >= 0.0) {
-        return refused(format!(
-            "its weight is {}, wanted a number from 0 on",
-            head.weight
-        ));
+    if !(head.weight.is_finite() && head.weight >= 0.0 && head.weight <= MOST) {
+        return refused(format!("its weight is {}, wanted 0 to 1e6", head.weight));
     }
     match head.kind {
         HeadKind::Mdn if !range.len().is_multiple_of(2) => refused(format!(
@@ -166,9 +179,9 @@ fn check(output: &str, head: &Head, shape: &[usize]) -> Result<()> {
                 range.len()
             ))
         }
-        HeadKind::Features { temperature } if !(temperature.is_finite() && temperature > 0.0) => {
+        HeadKind::Features { temperature } if !(1.0 / MOST..=MOST).contains(&temperature) => {
             refused(format!(
-                "its temperature is {temperature}, wanted a number above 0"
+                "its temperature is {temperature}, wanted 1e-6 to 1e6"
             ))
         }
         _ => Ok(()),
@@ -203,6 +216,13 @@ impl Writer<'_> {
             name = format!("{wish}.{count}");
         }
         name
+    }
+
+    /// The input of this name, which there is.
+    fn input(&self, name: &str) -> ValueId {
+        let mut inputs = self.graph.inputs.iter();
+        let named = inputs.find(|id| self.graph.value(**id).name == name);
+        named.copied().unwrap_or(ValueId(0))
     }
 
     fn name(&mut self) -> String {

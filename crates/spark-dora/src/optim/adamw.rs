@@ -123,7 +123,7 @@ impl AdamW {
     ///
     /// As candle's.
     pub fn step(&mut self, gradients: &Gradients, factor: f64) -> Result<()> {
-        self.state.steps += 1;
+        self.state.steps = self.state.steps.saturating_add(1);
         let steps = self.state.steps as f64;
         let (b1, b2) = (self.beta1, self.beta2);
         let (unbias1, unbias2) = (1.0 - b1.powf(steps), 1.0 - b2.powf(steps));

@@ -68,7 +68,7 @@ impl Schedule {
     /// The factor of step `step`, the first being 0.
     pub fn factor(&self, step: u64) -> f64 {
         if step < self.warm_up {
-            return (step + 1) as f64 / (self.warm_up + 1) as f64;
+            return (step as f64 + 1.0) / (self.warm_up as f64 + 1.0);
         }
         let span = self.total.saturating_sub(self.warm_up).max(1) as f64;
         let part = ((step - self.warm_up) as f64 / span).min(1.0);

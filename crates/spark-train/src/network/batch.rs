@@ -8,8 +8,8 @@ const BATCH: &str = "batch";
 /// The same network for any number of samples, where all its inputs have a first extent of 1: that is then a named one. Other
 /// networks are as they were.
 ///
-/// A network may count on its one sample inside, by a Reshape to `[1, n]` for example. Planning it for more samples is then an
-/// error that names the node.
+/// A network may count on its one sample inside: by a Reshape to `[1, n]`, and planning it for more samples is then an error that
+/// names the node; or by a reduction over all axes, and its samples then see each other, which nothing notices.
 #[must_use]
 pub fn with_free_batch(mut graph: Graph) -> Graph {
     let extent = |shape: &Option<Vec<Dim>>| shape.as_ref()?.first().cloned();

@@ -17,14 +17,19 @@ use std::collections::BTreeSet;
 
 use spark_onnx::precision::Activations;
 use spark_onnx::{Model, Precision, RunOptions};
-use spark_onnx_graph::graph::{Binary, Graph, Op, ValueId, bind};
-use spark_onnx_graph::{ModelError, Tensor};
+use spark_onnx_graph::graph::{Binary, Graph, Op, StaticGraph, ValueId, bind};
+use spark_onnx_graph::{DType, ModelError, Tensor};
 use spark_quant::block::Granularity;
 use spark_quant::scalar::MiniFormat;
 use spark_quant::{ExecutionPolicy, Quantizer, Recipe};
 
+use super::constant::{Operand, give};
 use super::layers::{Form, Layer};
 use crate::error::{Result, TrainError};
+
+/// Outputs of the network with rounded weights may differ by this from the engine's, for a largest value of 1: other kernels add up
+/// in another order.
+const MOST_OFF: f32 = 1e-3;
 
 /// In which format the weights of a network will be run.
 #[derive(Debug, Clone, Default)]
@@ -43,8 +48,9 @@ impl Deployment {
     ///
     /// # Errors
     ///
-    /// [`TrainError::NoRounding`] for another precision, or if no layer is run in it; [`TrainError::Model`] if the network cannot
-    /// be planned.
+    /// [`TrainError::NoRounding`] for another precision, or if no layer is run in it; [`TrainError::FoldedBehind`] and
+    /// [`TrainError::OtherRounding`] if the engine rounds other weights than training would; [`TrainError::Model`] if the network
+    /// cannot be planned.
     pub fn new(
         graph: &Graph,
         precision: Precision,
@@ -67,27 +73,58 @@ impl Deployment {
             }
         }
         let bound = bind(&apart, input_shapes)?;
-        let zeros = bound.inputs().iter().map(|&id| {
-            let value = bound.value(id);
-            let zeros = Tensor::zeros(value.ty.dtype, value.ty.shape.clone())?;
-            Ok((value.name.clone(), zeros))
-        });
-        let zeros = zeros.collect::<std::result::Result<Vec<_>, ModelError>>()?;
-        let zeros: Vec<_> = zeros
-            .iter()
-            .map(|(name, zeros)| (name.as_str(), zeros))
-            .collect();
+        let inputs = made_up(&bound)?;
+        let inputs = lent(&inputs);
         let mut session = Model::from_graph(apart, &options)?.session();
-        session.run(&zeros)?;
+        session.run(&inputs)?;
         let steps = session.steps().into_iter();
         let steps = steps.filter(|step| step.precision == precision);
         let nodes: BTreeSet<String> = steps.map(|step| step.name).collect();
-        match nodes.is_empty() {
-            true => Err(TrainError::NoRounding { precision }),
-            false => Ok(Self {
-                rounded: Some((precision, nodes)),
-            }),
+        if nodes.is_empty() {
+            return Err(TrainError::NoRounding { precision });
         }
+        let deployment = Self {
+            rounded: Some((precision, nodes)),
+        };
+        deployment.hold_against_engine(graph, precision, &inputs, &options)?;
+        Ok(deployment)
+    }
+
+    /// Whether the network with the weights rounded here gives what the engine gives in that precision: that sees weights which no
+    /// layer has, and folds what stands behind products.
+    fn hold_against_engine(
+        &self,
+        graph: &Graph,
+        precision: Precision,
+        inputs: &[(&str, &Tensor)],
+        options: &RunOptions,
+    ) -> Result<()> {
+        let mut rounded = graph.clone();
+        for layer in super::layers::layers(graph) {
+            if let Some(rounding) = self.rounding(graph, &layer)? {
+                rounding.round_constant(&mut rounded, &layer)?;
+            }
+        }
+        let want = Model::from_graph(graph.clone(), options)?
+            .session()
+            .run(inputs)?;
+        let exact = Model::from_graph(rounded, &RunOptions::new())?;
+        let got = exact.session().run(inputs)?;
+        for ((output, got), (_, want)) in got.iter().zip(&want) {
+            let (got, want) = (got.to_f32(), want.to_f32());
+            let scale = want.iter().fold(0.0, |m: f32, v| m.max(v.abs()));
+            let pairs = got.iter().zip(&want);
+            let off = pairs.fold(0.0, |m: f32, (g, w)| m.max((g - w).abs()));
+            let off = if scale > 0.0 { off / scale } else { off };
+            if off > MOST_OFF {
+                return Err(TrainError::OtherRounding {
+                    precision,
+                    output: output.clone(),
+                    off,
+                });
+            }
+        }
+        Ok(())
     }
 
     /// The format; nothing if weights stay as they are.
@@ -135,6 +172,31 @@ impl Deployment {
     }
 }
 
+/// Inputs of the bound shapes: floats within 1 of zero, zeros of other types.
+fn made_up(bound: &StaticGraph) -> std::result::Result<Vec<(String, Tensor)>, ModelError> {
+    let mut made = Vec::new();
+    for &id in bound.inputs() {
+        let value = bound.value(id);
+        let (dtype, shape) = (value.ty.dtype, value.ty.shape.clone());
+        let is_float = matches!(dtype, DType::F32 | DType::F64 | DType::F16 | DType::BF16);
+        let n = shape.iter().product();
+        let numbers = (0..n).map(|i: usize| (i.wrapping_mul(7919) % 2003) as f64 / 1001.0 - 1.0);
+        let tensor = match is_float {
+            true => Tensor::from_f64(dtype, shape, numbers.collect())?,
+            false => Tensor::zeros(dtype, shape)?,
+        };
+        made.push((value.name.clone(), tensor));
+    }
+    Ok(made)
+}
+
+fn lent(tensors: &[(String, Tensor)]) -> Vec<(&str, &Tensor)> {
+    let tensors = tensors.iter();
+    tensors
+        .map(|(name, tensor)| (name.as_str(), tensor))
+        .collect()
+}
+
 /// How weights are rounded.
 #[derive(Debug, Clone)]
 pub(super) struct Rounding {
@@ -144,6 +206,18 @@ pub(super) struct Rounding {
 }
 
 impl Rounding {
+    /// Gives a layer that is not trained its rounded weight.
+    pub(super) fn round_constant(&self, graph: &mut Graph, layer: &Layer) -> Result<()> {
+        let Some((shape, values)) = layer.weight(graph) else {
+            return Ok(());
+        };
+        let rounded = self.round(&layer.form, &shape, &values)?;
+        let (shape, rounded) = layer.turned(&shape, rounded);
+        let tensor = Tensor::from_f32(shape, rounded)?;
+        give(graph, layer, Operand::Weight, tensor);
+        Ok(())
+    }
+
     fn new(precision: Precision) -> Self {
         let recipe = match precision {
             Precision::Fp4 => Recipe::NVFP4_SWEEP,

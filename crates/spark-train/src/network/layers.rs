@@ -70,30 +70,41 @@ pub(crate) fn layers(graph: &Graph) -> Vec<Layer> {
     let mut found: Vec<Layer> = Vec::new();
     let mut by_weight: BTreeMap<ValueId, Option<usize>> = BTreeMap::new();
     for (position, node) in graph.nodes.iter().enumerate() {
-        let Some((weight, stored, form)) = weight_of(graph, node, &casts) else {
+        let Some((stored, form)) = weight_of(graph, node, &casts) else {
             continue;
         };
-        match by_weight.get(&weight) {
+        let shape = graph.value(stored).constant.as_ref().map(|t| t.shape());
+        let outputs = match (&form, shape) {
+            (_, None) => continue,
+            (
+                Form::Linear {
+                    is_transposed: true,
+                },
+                Some(shape),
+            ) => shape[1],
+            (_, Some(shape)) => shape[0],
+        };
+        match by_weight.get(&stored) {
             None => {
-                by_weight.insert(weight, Some(found.len()));
+                by_weight.insert(stored, Some(found.len()));
                 found.push(Layer {
                     name: name_of(graph, stored, node),
                     form,
                     nodes: vec![position],
                     stored,
-                    bias: bias_of(graph, node),
+                    bias: bias_of(graph, node, outputs),
                 });
             }
             Some(&Some(known)) => {
                 let layer = &mut found[known];
                 if layer.form == form {
                     layer.nodes.push(position);
-                    if layer.bias != bias_of(graph, node) {
+                    if layer.bias != bias_of(graph, node, outputs) {
                         layer.bias = None;
                     }
                 } else {
                     // Used in two ways: no layer that a trainer could have.
-                    by_weight.insert(weight, None);
+                    by_weight.insert(stored, None);
                 }
             }
             Some(None) => {}
@@ -105,7 +116,7 @@ pub(crate) fn layers(graph: &Graph) -> Vec<Layer> {
         position += 1;
         used.contains(&(position - 1))
     });
-    name_apart(graph, &mut found);
+    name_apart(&mut found);
     found
 }
 
@@ -128,7 +139,7 @@ fn weight_of(
     graph: &Graph,
     node: &Node,
     casts: &BTreeMap<ValueId, ValueId>,
-) -> Option<(ValueId, ValueId, Form)> {
+) -> Option<(ValueId, Form)> {
     let weight = node.inputs.get(1).copied().flatten()?;
     let stored = casts.get(&weight).copied().unwrap_or(weight);
     let tensor = graph.value(stored).constant.as_ref()?;
@@ -144,18 +155,18 @@ fn weight_of(
     };
     let is_matrix = tensor.shape().len() == 2 || matches!(form, Form::Conv(_));
     let is_float = stored != weight || tensor.dtype() == DType::F32;
-    (is_matrix && is_float && is_numbers(tensor)).then_some((weight, stored, form))
+    (is_matrix && is_float && is_numbers(tensor)).then_some((stored, form))
 }
 
 fn is_numbers(tensor: &Tensor) -> bool {
     matches!(tensor.dtype(), DType::F16 | DType::BF16 | DType::F32) && !tensor.is_empty()
 }
 
-fn bias_of(graph: &Graph, node: &Node) -> Option<ValueId> {
+/// The bias, if it is a number for each of `n` outputs.
+fn bias_of(graph: &Graph, node: &Node, n: usize) -> Option<ValueId> {
     let bias = node.inputs.get(2).copied().flatten()?;
-    let is_vector = |t: &Tensor| t.shape().len() == 1 && t.dtype() == DType::F32;
     let constant = graph.value(bias).constant.as_ref()?;
-    is_vector(constant).then_some(bias)
+    (constant.shape() == [n] && constant.dtype() == DType::F32).then_some(bias)
 }
 
 /// As the program called it that made the file.
@@ -173,15 +184,19 @@ fn name_of(graph: &Graph, stored: ValueId, node: &Node) -> String {
     }
 }
 
-/// Layers of one name get their weights' names, which are unique.
-fn name_apart(graph: &Graph, layers: &mut [Layer]) {
-    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
-    for layer in layers.iter() {
-        *counts.entry(layer.name.clone()).or_default() += 1;
-    }
+/// A layer whose name another one in front of it has gets a number behind it.
+fn name_apart(layers: &mut [Layer]) {
+    let all: BTreeSet<String> = layers.iter().map(|layer| layer.name.clone()).collect();
+    let mut taken = BTreeSet::new();
     for layer in layers {
-        if counts[&layer.name] > 1 {
-            layer.name.clone_from(&graph.value(layer.stored).name);
+        let mut count = 1;
+        let wish = layer.name.clone();
+        while !taken.insert(layer.name.clone()) {
+            count += 1;
+            let numbered = format!("{wish}_{count}");
+            if !all.contains(&numbered) {
+                layer.name = numbered;
+            }
         }
     }
 }

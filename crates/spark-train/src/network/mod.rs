@@ -8,30 +8,32 @@
 //! ```
 
 mod batch;
+mod constant;
 mod deployment;
 mod formed;
 mod layer;
 mod layers;
+mod port;
 mod rewrite;
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
-use std::sync::Arc;
 
 use candle_core::{DType, Device, Tensor as Candle, Var};
 use spark_dora::optim::Gradients;
-use spark_dora::{Adapter, DoraConfig, NetworkReport};
+use spark_dora::{Adapter, DoraConfig, DoraError, NetworkReport};
 use spark_onnx::Precision;
+use spark_onnx_graph::Tensor;
 use spark_onnx_graph::graph::Graph;
-use spark_onnx_graph::{DType as Type, Tensor};
 
 use crate::error::{Result, TrainError};
 pub use batch::with_free_batch;
+use constant::{Operand, replace};
 pub use deployment::Deployment;
-use deployment::Rounding;
-use layer::{Port, Trained, candle_weight, offer};
+use layer::{Trained, candle_weight, offer};
 use layers::{Form, Layer};
+use port::Port;
 use rewrite::{Site, rewrite};
 
 /// A layer of a network that an adapter may mean.
@@ -119,7 +121,7 @@ impl fmt::Debug for AdaptedNetwork {
 /// A network with the adapter in its weights.
 #[derive(Debug, Clone)]
 pub struct MergedNetwork {
-    /// The network as it was, with other constants: no node more, none less.
+    /// The network as it was, with other constants: no node more, none less. A weight that others read too stays for them.
     pub graph: Graph,
     /// What was changed, and how much.
     pub report: NetworkReport,
@@ -130,8 +132,8 @@ impl AdaptedNetwork {
     ///
     /// # Errors
     ///
-    /// [`TrainError::Dora`] for settings that are refused, targets that no layer has, and weights that are not finite numbers;
-    /// [`TrainError::NothingTrained`] if no layer is meant; [`TrainError::Dropout`].
+    /// [`TrainError::Dora`] for settings that are refused and weights that are not finite numbers; [`TrainError::NoLayer`] for
+    /// targets that no layer has; [`TrainError::NothingTrained`] if no layer is meant; [`TrainError::Dropout`].
     pub fn new(graph: Graph, config: DoraConfig) -> Result<Self> {
         Self::deployed(graph, config, &Deployment::exact())
     }
@@ -143,7 +145,15 @@ impl AdaptedNetwork {
     /// As [`AdaptedNetwork::new`]; [`TrainError::FoldedBehind`].
     pub fn deployed(graph: Graph, config: DoraConfig, deployment: &Deployment) -> Result<Self> {
         let adapter = Adapter::new(config, DType::F32, &Device::Cpu)?;
-        Self::with(graph, adapter, deployment)
+        let available = || layers(&graph).into_iter().map(|layer| layer.name).collect();
+        match Self::with(graph.clone(), adapter, deployment) {
+            // Nothing is left over of files that there are none of.
+            Err(TrainError::Dora(DoraError::Tensors { missing, .. })) => Err(TrainError::NoLayer {
+                names: missing,
+                available: available(),
+            }),
+            result => result,
+        }
     }
 
     /// Puts the adapter in a folder, as PEFT or [`Adapter::save`] wrote it, on a network.
@@ -185,7 +195,7 @@ impl AdaptedNetwork {
                     trained,
                     rounding,
                 }),
-                (None, Some(rounding)) => round_constant(&mut batched, layer, &rounding)?,
+                (None, Some(rounding)) => rounding.round_constant(&mut batched, layer)?,
                 (None, None) => {}
             }
         }
@@ -311,41 +321,19 @@ impl AdaptedNetwork {
             if let Some(weight) = merged.get(&format!("{}.weight", layer.name)) {
                 let values = flat(weight)?;
                 let (shape, values) = layer.turned(weight.dims(), values);
-                put(&mut graph, layer.stored, shape, &values)?;
+                replace(&mut graph, layer, Operand::Weight, (shape, &values))?;
             }
             let bias = merged.get(&format!("{}.bias", layer.name));
-            if let (Trained::Saved(_), Some(id), Some(bias)) = (how, layer.bias, bias) {
-                put(&mut graph, id, bias.dims().to_vec(), &flat(bias)?)?;
+            if let (Trained::Saved(_), Some(bias)) = (how, bias) {
+                let values = flat(bias)?;
+                let of_bias = (bias.dims().to_vec(), values.as_slice());
+                replace(&mut graph, layer, Operand::Bias, of_bias)?;
             }
         }
         Ok(MergedNetwork { graph, report })
     }
 }
 
-/// Rounds the weight of a layer that is not trained.
-fn round_constant(graph: &mut Graph, layer: &Layer, rounding: &Rounding) -> Result<()> {
-    let Some((shape, values)) = layer.weight(graph) else {
-        return Ok(());
-    };
-    let rounded = rounding.round(&layer.form, &shape, &values)?;
-    let (shape, rounded) = layer.turned(&shape, rounded);
-    put(graph, layer.stored, shape, &rounded)
-}
-
 fn flat(tensor: &Candle) -> Result<Vec<f32>> {
     Ok(tensor.to_dtype(DType::F32)?.flatten_all()?.to_vec1()?)
-}
-
-/// Replaces a constant by values of its own type, which they have been rounded to.
-fn put(
-    graph: &mut Graph,
-    id: spark_onnx_graph::graph::ValueId,
-    shape: Vec<usize>,
-    values: &[f32],
-) -> Result<()> {
-    let value = &mut graph.values[id.0];
-    let dtype = value.constant.as_ref().map_or(Type::F32, |t| t.dtype());
-    let values = values.iter().map(|&v| f64::from(v)).collect();
-    value.constant = Some(Arc::new(Tensor::from_f64(dtype, shape, values)?));
-    Ok(())
 }

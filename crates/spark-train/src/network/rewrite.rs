@@ -21,8 +21,9 @@ use spark_onnx_graph::{DType, Tensor};
 
 use super::deployment::Rounding;
 use super::formed::Formed;
-use super::layer::{Adapted, Port, Source, Trained, Way, variable};
+use super::layer::{Adapted, Trained, variable};
 use super::layers::{Form, Layer};
+use super::port::{Port, Source, Way};
 use crate::error::Result;
 
 /// A trained layer of the graph.
@@ -163,7 +164,9 @@ impl Writer {
                 })
             }
             (Trained::Adapted(adapted), None) => self.inputs_of_adapter(position, site, adapted),
-            (Trained::Saved(tensors), _) => self.inputs_of_saved(position, site, tensors),
+            (Trained::Saved(tensors), rounding) => {
+                self.inputs_of_saved(position, site, tensors, rounding.as_ref())
+            }
         }
     }
 
@@ -218,9 +221,19 @@ impl Writer {
         position: usize,
         site: &Site<'_>,
         tensors: &SavedTensors,
+        rounding: Option<&Rounding>,
     ) -> Result<Inputs> {
         let mut inputs = Inputs::default();
         for (name, tensor) in tensors.variables() {
+            if let ("weight", Some(rounding)) = (name, rounding) {
+                inputs.weight = Some(self.port(Port {
+                    input: format!("{}.weight", site.layer.name),
+                    shape: self.stored_shape(site.layer),
+                    layer: position,
+                    source: Source::Rounded(variable(tensor)?, rounding.clone()),
+                }));
+                continue;
+            }
             let mut shape = tensor.dims().to_vec();
             let turns = Form::Linear {
                 is_transposed: true,

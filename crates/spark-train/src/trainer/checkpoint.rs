@@ -96,7 +96,9 @@ impl Folder {
         for entry in fs::read_dir(&self.path).map_err(failed(&self.path))? {
             let path = entry.map_err(failed(&self.path))?.path();
             let name = path.file_name().and_then(|name| name.to_str());
-            if name.is_some_and(|name| name.starts_with(".step-") && name.ends_with(".new")) {
+            let is_own =
+                name.is_some_and(|name| name.starts_with(".step-") && name.ends_with(".new"));
+            if is_own && path.is_dir() {
                 fs::remove_dir_all(&path).map_err(failed(&path))?;
             }
         }
@@ -107,9 +109,12 @@ impl Folder {
     pub(crate) fn steps(&self) -> Result<Vec<u64>> {
         let mut steps = Vec::new();
         for entry in fs::read_dir(&self.path).map_err(failed(&self.path))? {
-            let name = entry.map_err(failed(&self.path))?.file_name();
-            let number = name.to_str().and_then(|name| name.strip_prefix("step-"));
-            steps.extend(number.and_then(|number| number.parse::<u64>().ok()));
+            let path = entry.map_err(failed(&self.path))?.path();
+            let name = path.file_name().and_then(|name| name.to_str());
+            let number = name.and_then(|name| name.strip_prefix("step-"));
+            let step = number.and_then(|number| number.parse::<u64>().ok());
+            // Folders that somebody else named are not touched.
+            steps.extend(step.filter(|&step| self.of_step(step) == path && path.is_dir()));
         }
         steps.sort_unstable_by(|a, b| b.cmp(a));
         Ok(steps)
@@ -133,33 +138,56 @@ impl Folder {
         }
         if !to.exists() {
             let new = self.path.join(format!(".step-{:08}.new", progress.step));
-            fs::create_dir_all(&new).map_err(failed(&new))?;
-            network.adapter().save(&new)?;
-            let numbers = new.join(NUMBERS_FILE);
-            put(&numbers, &numbers_of(network, optimiser)?)?;
-            let state = new.join(STATE_FILE);
-            put(&state, &json(&state, progress)?)?;
-            let mut manifest = BTreeMap::new();
-            for name in [CONFIG_FILE, TENSOR_FILE, NUMBERS_FILE, STATE_FILE] {
-                let path = new.join(name);
-                let bytes = spark_files::read(&path).map_err(failed(&path))?;
-                manifest.insert(name, entry(&bytes));
+            let written = self.fill(&new, network, optimiser, progress);
+            if written.is_err() {
+                // What could not be finished takes no room.
+                let _ = fs::remove_dir_all(&new);
             }
-            let path = new.join(MANIFEST_FILE);
-            put(&path, &json(&path, &manifest)?)?;
+            written?;
             fs::rename(&new, &to).map_err(failed(&to))?;
             // Some file systems cannot say so, and the checkpoint is whole either way.
             if let Ok(folder) = File::open(&self.path) {
                 let _ = folder.sync_all();
             }
         }
+        self.remove_old(progress, keep)?;
+        Ok(to)
+    }
+
+    /// Keeps the newest whole checkpoints, the one just written and the best; damaged ones stay, for somebody to look at.
+    fn remove_old(&self, progress: &Progress, keep: usize) -> Result<()> {
         let best = progress.best.map(|(_, step)| step);
-        let others = self.steps()?.into_iter();
-        for step in others.filter(|&step| Some(step) != best).skip(keep) {
+        let steps = self.steps()?.into_iter();
+        let others = steps.filter(|&step| Some(step) != best && step != progress.step);
+        let whole = others.filter(|&step| self.damage(step).is_none());
+        for step in whole.skip(keep.saturating_sub(1)) {
             let path = self.of_step(step);
             fs::remove_dir_all(&path).map_err(failed(&path))?;
         }
-        Ok(to)
+        Ok(())
+    }
+
+    fn fill(
+        &self,
+        new: &Path,
+        network: &AdaptedNetwork,
+        optimiser: &State,
+        progress: &Progress,
+    ) -> Result<()> {
+        fs::create_dir_all(new).map_err(failed(new))?;
+        network.adapter().save(new)?;
+        let numbers = new.join(NUMBERS_FILE);
+        put(&numbers, &numbers_of(network, optimiser)?)?;
+        let state = new.join(STATE_FILE);
+        put(&state, &json(&state, progress)?)?;
+        let mut manifest = BTreeMap::new();
+        for name in [CONFIG_FILE, TENSOR_FILE, NUMBERS_FILE, STATE_FILE] {
+            let path = new.join(name);
+            let bytes = spark_files::read(&path).map_err(failed(&path))?;
+            manifest.insert(name, entry(&bytes));
+        }
+        let path = new.join(MANIFEST_FILE);
+        put(&path, &json(&path, &manifest)?)
     }
 
     /// What is wrong with a checkpoint; nothing if it is whole.
@@ -191,16 +219,16 @@ impl Folder {
         None
     }
 
-    /// Sets the variables to a checkpoint's values; where the run was, and AdamW's means.
-    pub(crate) fn read(&self, step: u64, network: &AdaptedNetwork) -> Result<(Progress, State)> {
-        let folder = self.of_step(step);
-        let path = folder.join(STATE_FILE);
+    /// Where a run was when it wrote a checkpoint.
+    pub(crate) fn progress(&self, step: u64) -> Result<Progress> {
+        let path = self.of_step(step).join(STATE_FILE);
         let bytes = spark_files::read(&path).map_err(failed(&path))?;
-        let progress: Progress =
-            serde_json::from_slice(&bytes).map_err(|source| TrainError::Json {
-                path: path.clone(),
-                source,
-            })?;
+        serde_json::from_slice(&bytes).map_err(|source| TrainError::Json { path, source })
+    }
+
+    /// Sets the variables to a checkpoint's values; gives AdamW's means after so many steps.
+    pub(crate) fn read(&self, step: u64, made: u64, network: &AdaptedNetwork) -> Result<State> {
+        let folder = self.of_step(step);
         let path = folder.join(NUMBERS_FILE);
         let tensors = candle_core::safetensors::load(&path, &Device::Cpu)?;
         let take = |kind: &str, name: &str, var: &Var| -> Result<Candle> {
@@ -221,7 +249,7 @@ impl Folder {
             }
         };
         let mut state = State {
-            steps: progress.made,
+            steps: made,
             first: Vec::new(),
             second: Vec::new(),
         };
@@ -236,7 +264,7 @@ impl Folder {
         for ((_, var), value) in variables.iter().zip(&values) {
             var.set(value)?;
         }
-        Ok((progress, state))
+        Ok(state)
     }
 }
 

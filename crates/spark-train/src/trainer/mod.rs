@@ -32,8 +32,8 @@ use crate::step::{Evaluation, TrainingStep};
 use checkpoint::{Folder, Progress};
 pub use event::{Event, Go, Observer};
 use order::order;
-use samples::batch;
 pub use samples::{Sample, Samples};
+use samples::{batch, digest};
 pub use settings::{Decay, TrainerSettings};
 
 /// Why a run ended.
@@ -112,7 +112,7 @@ impl<'d> Trainer<'d> {
             count: 0,
             best: None,
             waited: 0,
-            settings: run_of(&settings, &network, &heads),
+            settings: run_of(&settings, &network, &heads, training)?,
         };
         Ok(Self {
             network,
@@ -129,30 +129,36 @@ impl<'d> Trainer<'d> {
         })
     }
 
-    /// Goes on from the newest whole checkpoint of the folder; from the beginning if there is none. Gives the step.
+    /// Goes on from the newest whole checkpoint of the folder. Gives the step.
     ///
     /// # Errors
     ///
-    /// [`TrainError::OtherRun`] if the checkpoint is that of other settings, samples or layers; [`TrainError::Io`].
+    /// [`TrainError::NoCheckpoint`] if there is none; [`TrainError::OtherRun`] if it is that of another network, of other settings,
+    /// samples or layers, and nothing is changed then; [`TrainError::Io`].
     pub fn resume(&mut self, observer: &mut dyn Observer) -> Result<u64> {
         let Some(folder) = &self.folder else {
-            return Ok(0);
+            return Err(TrainError::NoCheckpoint {
+                folder: std::path::PathBuf::new(),
+            });
         };
-        self.is_resumed = true;
         for step in folder.steps()? {
             if let Some(reason) = folder.damage(step) {
                 let folder = folder.of_step(step);
                 observer.event(&Event::Damaged { folder, reason });
                 continue;
             }
-            let (progress, state) = folder.read(step, &self.network)?;
+            let progress = folder.progress(step)?;
             self.hold_against(&progress, step)?;
+            let state = folder.read(step, progress.made, &self.network)?;
             self.optimiser.resume(state)?;
             self.progress = progress;
             self.saved = Some(step);
-            break;
+            self.is_resumed = true;
+            return Ok(step);
         }
-        Ok(self.progress.step)
+        Err(TrainError::NoCheckpoint {
+            folder: self.settings.folder.clone().unwrap_or_default(),
+        })
     }
 
     /// Refuses what would make other numbers than the run that is resumed.
@@ -170,12 +176,15 @@ impl<'d> Trainer<'d> {
         if n_was != n_is {
             return other("count of samples", n_was.to_string(), n_is.to_string());
         }
-        let is = run_of(&self.settings, &self.network, &self.heads);
-        let changed = was.settings.iter().zip(&is).find(|(was, is)| was != is);
-        match changed {
-            None => Ok(()),
-            Some((was, is)) => other(&was.0, was.1.clone(), is.1.clone()),
+        for (name, is) in &self.progress.settings {
+            let mut known = was.settings.iter();
+            match known.find(|(known, _)| known == name) {
+                Some((_, was)) if was == is => {}
+                Some((_, was)) => return other(name, was.clone(), is.clone()),
+                None => return other(name, "not written".to_owned(), is.clone()),
+            }
         }
+        Ok(())
     }
 
     /// The network, trained as far as it is.
@@ -197,8 +206,7 @@ impl<'d> Trainer<'d> {
     /// [`TrainError::Io`] if a checkpoint cannot be written.
     pub fn run(&mut self, observer: &mut dyn Observer) -> Result<Outcome> {
         let per_epoch = self.settings.steps_per_epoch(self.training.len())?;
-        let total = per_epoch.saturating_mul(self.settings.epochs);
-        let total = total.min(self.settings.max_steps.unwrap_or(u64::MAX));
+        let total = total_steps(&self.settings, self.training.len())?;
         let schedule = self.settings.schedule(total);
         if let Some(folder) = self.folder.as_ref().filter(|_| !self.is_resumed)
             && !folder.steps()?.is_empty()
@@ -214,6 +222,18 @@ impl<'d> Trainer<'d> {
         let started = (Instant::now(), self.progress.step);
         let mut ended = Ended::Done;
         let mut taken: Option<(u64, Vec<usize>)> = None;
+        // A run that had ended so before it was resumed.
+        let is_patient = |progress: &Progress| {
+            let patience = self.settings.patience;
+            patience.is_none_or(|most| progress.waited <= most)
+        };
+        if !is_patient(&self.progress) {
+            return Ok(Outcome {
+                steps: self.progress.step,
+                best: self.progress.best,
+                ended: Ended::Patience,
+            });
+        }
         while self.progress.step < total {
             let epoch = self.progress.step / per_epoch;
             if taken.as_ref().is_none_or(|(of, _)| *of != epoch) {
@@ -270,13 +290,17 @@ impl<'d> Trainer<'d> {
                 if observer.event(&event) == Go::Stop {
                     go = Go::Stop;
                 }
-                if matches!(event, Event::Epoch { is_best: true, .. }) {
-                    self.save(observer)?;
+                if matches!(event, Event::Epoch { is_best: true, .. })
+                    && self.save(observer)? == Go::Stop
+                {
+                    go = Go::Stop;
                 }
             }
             let saves = self.settings.save_every;
-            if saves.is_some_and(|every| self.progress.step.is_multiple_of(every)) {
-                self.save(observer)?;
+            if saves.is_some_and(|every| self.progress.step.is_multiple_of(every))
+                && self.save(observer)? == Go::Stop
+            {
+                go = Go::Stop;
             }
             if go == Go::Stop {
                 ended = Ended::Stopped;
@@ -310,26 +334,25 @@ impl<'d> Trainer<'d> {
             if folder.damage(step).is_some() {
                 return Ok(None);
             }
-            folder.read(step, &self.network)?;
+            folder.read(step, self.progress.made, &self.network)?;
         }
         Ok(Some(step))
     }
 
-    fn save(&mut self, observer: &mut dyn Observer) -> Result<()> {
+    fn save(&mut self, observer: &mut dyn Observer) -> Result<Go> {
         let Some(folder) = &self.folder else {
-            return Ok(());
+            return Ok(Go::On);
         };
         if self.saved == Some(self.progress.step) {
-            return Ok(());
+            return Ok(Go::On);
         }
         let state = self.optimiser.state();
         let path = folder.write(&self.network, state, &self.progress, self.settings.keep)?;
         self.saved = Some(self.progress.step);
-        observer.event(&Event::Saved {
+        Ok(observer.event(&Event::Saved {
             step: self.progress.step,
             folder: path,
-        });
-        Ok(())
+        }))
     }
 
     /// Gradients over the batches of one step, and the step.
@@ -346,7 +369,7 @@ impl<'d> Trainer<'d> {
         let n_batches = self.settings.accumulate as f64;
         for indices in indices.chunks(self.settings.batch) {
             let sample = batch(self.training, indices)?;
-            let (inputs, targets) = (lent(&sample.inputs), lent(&sample.targets));
+            let (inputs, targets) = (lent(&sample.inputs), self.taught(&sample.targets));
             let step = match step {
                 Some(step) => step,
                 None => step.insert(TrainingStep::new(
@@ -383,6 +406,13 @@ impl<'d> Trainer<'d> {
             part.1 /= n_batches;
         }
         Ok(Made::Step { loss, parts, norm })
+    }
+
+    /// Targets of the outputs that are taught.
+    fn taught<'t>(&self, targets: &'t [(String, Tensor)]) -> Vec<(&'t str, &'t Tensor)> {
+        let mut taught = lent(targets);
+        taught.retain(|(name, _)| self.heads.iter().any(|heads| heads.output == *name));
+        taught
     }
 
     fn end_of_epoch(
@@ -425,7 +455,7 @@ impl<'d> Trainer<'d> {
         let mut sum = 0.0;
         for indices in all.chunks(self.settings.batch) {
             let sample = batch(samples, indices)?;
-            let (inputs, targets) = (lent(&sample.inputs), lent(&sample.targets));
+            let (inputs, targets) = (lent(&sample.inputs), self.taught(&sample.targets));
             let known = evaluations.iter().position(|(n, _)| *n == indices.len());
             let at = match known {
                 Some(at) => at,
@@ -444,16 +474,29 @@ impl<'d> Trainer<'d> {
     }
 }
 
-/// All that the numbers of a run hang on but its samples, by name.
+/// All that the numbers of a run hang on, by name.
 fn run_of(
     settings: &TrainerSettings,
     network: &AdaptedNetwork,
     heads: &[OutputHeads],
-) -> Vec<(String, String)> {
+    samples: &dyn Samples,
+) -> Result<Vec<(String, String)>> {
     let mut named = settings.of_numbers();
+    if settings.decay != Decay::Constant {
+        let total = total_steps(settings, samples.len())?;
+        named.push(("steps in all".to_owned(), total.to_string()));
+    }
     named.extend(network.identity());
     named.push(("heads".to_owned(), format!("{heads:?}")));
-    named
+    let digest = digest(samples)?;
+    named.push(("samples".to_owned(), format!("{digest:08x}")));
+    Ok(named)
+}
+
+fn total_steps(settings: &TrainerSettings, n_samples: usize) -> Result<u64> {
+    let total = settings.steps_per_epoch(n_samples)?;
+    let total = total.saturating_mul(settings.epochs);
+    Ok(total.min(settings.max_steps.unwrap_or(u64::MAX)))
 }
 
 enum Made {

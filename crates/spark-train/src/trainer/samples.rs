@@ -58,6 +58,28 @@ pub(crate) fn batch(samples: &dyn Samples, indices: &[usize]) -> Result<Sample> 
     Ok(Sample { inputs, targets })
 }
 
+/// Most samples that tell one set of samples from another.
+const LOOKED_AT: usize = 16;
+
+/// A number that other samples hardly have: of some, the first and the last among them.
+pub(crate) fn digest(samples: &dyn Samples) -> Result<u32> {
+    let mut hash = crc32fast::Hasher::new();
+    let n = samples.len();
+    let looked_at = n.min(LOOKED_AT);
+    for part in 0..looked_at {
+        let index = (n - 1) * part / (looked_at - 1).max(1);
+        let sample = samples.sample(index);
+        let sample = sample.map_err(|source| TrainError::Sample { index, source })?;
+        for (name, tensor) in sample.inputs.iter().chain(&sample.targets) {
+            hash.update(name.as_bytes());
+            for value in tensor.to_f64() {
+                hash.update(&value.to_le_bytes());
+            }
+        }
+    }
+    Ok(hash.finalize())
+}
+
 fn stacked(
     indices: &[usize],
     samples: &[Sample],

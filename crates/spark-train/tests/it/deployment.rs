@@ -214,9 +214,7 @@ fn what_cannot_be_rounded_is_said() {
     let node = graph.nodes.pop().expect("was added");
     graph.nodes.insert(1, node);
     graph.nodes[2].inputs[0] = Some(y);
-    let deployment = Deployment::new(&graph, Precision::Fp4, &[], &RunOptions::new());
-    let config = DoraConfig::builder(2).build().expect("settings");
-    let refused = AdaptedNetwork::deployed(graph, config, &deployment.expect("has layers"));
+    let refused = Deployment::new(&graph, Precision::Fp4, &[], &RunOptions::new());
     let error = refused.expect_err("is refused");
     assert_eq!(
         error.to_string(),

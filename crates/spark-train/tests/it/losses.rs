@@ -163,11 +163,11 @@ fn heads_that_do_not_fit_are_refused_by_name() {
         ),
         (
             head("a", 0..3, HeadKind::Squares, f64::NAN),
-            "its weight is NaN, wanted a number from 0 on",
+            "its weight is NaN, wanted 0 to 1e6",
         ),
         (
             head("a", 0..3, HeadKind::Features { temperature: 0.0 }, 1.0),
-            "its temperature is 0, wanted a number above 0",
+            "its temperature is 0, wanted 1e-6 to 1e6",
         ),
     ] {
         assert_eq!(

@@ -4,4 +4,5 @@ mod deployment;
 mod driver_monitoring;
 mod layers;
 mod losses;
+mod shared;
 mod trainer;

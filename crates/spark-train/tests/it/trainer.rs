@@ -289,7 +289,10 @@ fn child_trains() {
     };
     let training = samples(SAMPLES, 100);
     let mut child = trainer(&training, None, settings(Some(Path::new(&folder)))).expect("settings");
-    child.resume(&mut quiet).expect("resumes");
+    match child.resume(&mut quiet) {
+        Ok(_) | Err(TrainError::NoCheckpoint { .. }) => {}
+        Err(error) => panic!("{error}"),
+    }
     let mut slow = |_: &Event| {
         std::thread::sleep(Duration::from_millis(5));
         Go::On
@@ -493,4 +496,129 @@ fn a_run_ends_when_nothing_gets_better() {
     let outcome = trainer.run(&mut quiet).expect("runs");
     // One that is the best, and three that are no better.
     assert_eq!((outcome.ended, outcome.steps), (Ended::Patience, 4 * 3));
+}
+
+/// The newest checkpoints that somebody damaged are no reason to throw whole ones away.
+#[test]
+fn damaged_checkpoints_do_not_count_among_those_that_are_kept() {
+    let training = samples(SAMPLES, 100);
+    let folder = tempdir().expect("a folder");
+    let run = || TrainerSettings {
+        keep: 1,
+        save_every: Some(1),
+        ..settings(Some(folder.path()))
+    };
+    let stop_at = |last: u64| {
+        move |event: &Event| match event {
+            Event::Step { step, .. } if *step == last => Go::Stop,
+            _ => Go::On,
+        }
+    };
+    let mut first = trainer(&training, None, run()).expect("settings");
+    first.run(&mut stop_at(5)).expect("runs");
+    drop(first);
+    // As a later one, cut off by a full disk that nobody noticed.
+    let damaged = folder.path().join("step-00000009");
+    std::fs::create_dir(&damaged).expect("makes");
+    for other in ["step-1", "step-+3", "step-00000002.txt"] {
+        std::fs::write(folder.path().join(other), "mine").expect("writes");
+    }
+    std::fs::write(folder.path().join(".step-hand.new"), "mine").expect("writes");
+    let mut second = trainer(&training, None, run()).expect("settings");
+    assert_eq!(second.resume(&mut quiet).expect("resumes"), 5);
+    second.run(&mut stop_at(6)).expect("runs");
+    drop(second);
+    assert!(damaged.is_dir(), "somebody may want to look at it");
+    let mut third = trainer(&training, None, run()).expect("settings");
+    assert_eq!(third.resume(&mut quiet).expect("resumes"), 6);
+    for other in ["step-1", "step-+3", "step-00000002.txt", ".step-hand.new"] {
+        assert!(folder.path().join(other).is_file(), "{other} is not ours");
+    }
+}
+
+#[test]
+fn a_refused_resume_changes_nothing() {
+    let training = samples(SAMPLES, 100);
+    let folder = tempdir().expect("a folder");
+    let mut first = trainer(&training, None, settings(Some(folder.path()))).expect("settings");
+    first.run(&mut quiet).expect("runs");
+    drop(first);
+    let before: Vec<_> = std::fs::read_dir(folder.path())
+        .expect("is there")
+        .collect();
+    let other = TrainerSettings {
+        seed: 9,
+        ..settings(Some(folder.path()))
+    };
+    let mut second = trainer(&training, None, other).expect("settings");
+    let fresh = bits(&second);
+    second.resume(&mut quiet).expect_err("is another run");
+    assert_eq!(bits(&second), fresh);
+    let refused = second.run(&mut quiet);
+    assert!(
+        matches!(refused, Err(TrainError::FolderUsed { .. })),
+        "{refused:?}"
+    );
+    let after: Vec<_> = std::fs::read_dir(folder.path())
+        .expect("is there")
+        .collect();
+    assert_eq!(after.len(), before.len());
+    drop(second);
+
+    // Other samples of the same count, another count of steps under a schedule.
+    let refused = |training: &Vec<Sample>, run: TrainerSettings| {
+        let mut other = trainer(training, None, run).expect("settings");
+        other
+            .resume(&mut quiet)
+            .expect_err("is another run")
+            .to_string()
+    };
+    let said = refused(&samples(SAMPLES, 101), settings(Some(folder.path())));
+    assert!(said.contains("samples was "), "{said}");
+    let longer = TrainerSettings {
+        epochs: 9,
+        ..settings(Some(folder.path()))
+    };
+    let said = refused(&training, longer);
+    assert!(said.contains("steps in all was 24 and is 27"), "{said}");
+    let empty = tempdir().expect("a folder");
+    let said = refused(&training, settings(Some(empty.path())));
+    assert!(
+        said.ends_with("there is no whole checkpoint to go on from"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_run_that_ended_for_want_of_progress_does_not_go_on() {
+    let (training, validation) = (samples(SAMPLES, 100), samples(3, 5));
+    let folder = tempdir().expect("a folder");
+    let run = || {
+        let mut run = TrainerSettings {
+            epochs: 50,
+            patience: Some(2),
+            ..settings(Some(folder.path()))
+        };
+        run.rates.rate = 0.0;
+        run
+    };
+    let mut first = trainer(&training, Some(&validation), run()).expect("settings");
+    let outcome = first.run(&mut quiet).expect("runs");
+    drop(first);
+    let mut second = trainer(&training, Some(&validation), run()).expect("settings");
+    second.resume(&mut quiet).expect("resumes");
+    assert_eq!(second.run(&mut quiet).expect("runs"), outcome);
+}
+
+#[test]
+fn an_observer_can_stop_at_a_checkpoint() {
+    let training = samples(SAMPLES, 100);
+    let folder = tempdir().expect("a folder");
+    let mut run = trainer(&training, None, settings(Some(folder.path()))).expect("settings");
+    let outcome = run.run(&mut |event: &Event| match event {
+        Event::Saved { .. } => Go::Stop,
+        _ => Go::On,
+    });
+    let outcome = outcome.expect("runs");
+    assert_eq!((outcome.steps, outcome.ended), (2, Ended::Stopped));
 }
