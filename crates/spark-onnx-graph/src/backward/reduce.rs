@@ -39,8 +39,12 @@ impl Backward for Reduce {
             }
             ReduceKind::SumSquare => b.times(x, 2.0)?,
             ReduceKind::LogSumExp => {
-                let exponent = b.sub(x, y)?;
-                b.unary(Unary::Exp, exponent)?
+                // From the largest, not from `y`: of large numbers that has lost the digits that their differences have.
+                let largest = b.reduce(ReduceKind::Max, x, &axes)?;
+                let below = b.sub(x, largest)?;
+                let likely = b.unary(Unary::Exp, below)?;
+                let sum = b.reduce(ReduceKind::Sum, likely, &axes)?;
+                b.div(likely, sum)?
             }
         };
         at.builder.mul(dy, slope)

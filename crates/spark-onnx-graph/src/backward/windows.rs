@@ -22,6 +22,10 @@ impl Backward for Conv {
         let (x, w, dy) = (at.operand(0)?, at.operand(1)?, at.dy()?);
         let (x_shape, w_shape) = (at.shape(0)?, at.shape(1)?);
         let windows = conv_windows(self, &x_shape[2..], &w_shape[2..])?;
+        let is_nothing = windows.iter().any(|w| w.input == 0 || w.output == 0);
+        if is_nothing && operand < 2 {
+            return zeros_like(at, operand);
+        }
         match operand {
             0 => spread(at.builder, dy, w, &windows, self.groups),
             1 => of_weights(at.builder, x, dy, &windows, self.groups),
@@ -44,6 +48,10 @@ impl Backward for ConvTranspose {
                 ..*w
             })
             .collect();
+        let is_nothing = windows.iter().any(|w| w.input == 0 || w.output == 0);
+        if is_nothing && operand < 2 {
+            return zeros_like(at, operand);
+        }
         let (b, g) = (&mut *at.builder, self.conv.groups);
         match operand {
             0 => {
@@ -54,6 +62,14 @@ impl Backward for ConvTranspose {
             _ => sum_to_channels(b, dy),
         }
     }
+}
+
+/// Zeros of an operand's shape.
+fn zeros_like(at: &mut At<'_>, operand: usize) -> Built {
+    let shape = at.shape(operand)?;
+    let x = at.operand(operand)?;
+    let dtype = at.builder.dtype(x);
+    at.builder.zeros(dtype, &shape)
 }
 
 /// The convolution with these windows, which is given what [`reaching`] gives.

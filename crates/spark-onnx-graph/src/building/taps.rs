@@ -16,7 +16,7 @@ pub(crate) const MOST_TAPS: usize = 1024;
 /// last.
 pub(crate) fn reaching(b: &mut Builder, x: ValueId, windows: &[WindowAxis]) -> Built {
     let pads = windows.iter().map(|w| {
-        let reach = (w.output - 1) * w.stride + w.extent();
+        let reach = w.output.saturating_sub(1) * w.stride + w.extent();
         let begin = w.pad_begin as i64;
         (begin, reach as i64 - begin - w.input as i64)
     });
@@ -27,6 +27,19 @@ pub(crate) fn reaching(b: &mut Builder, x: ValueId, windows: &[WindowAxis]) -> B
 pub(crate) fn padded(b: &mut Builder, x: ValueId, pads: &[(i64, i64)]) -> Built {
     if pads.iter().all(|&pad| pad == (0, 0)) {
         return Ok(x);
+    }
+    let shape = b.shape(x);
+    let spatial = || shape[2..].iter().zip(pads);
+    // Nothing of it is left where more is cut off than there is.
+    if spatial().any(|(&extent, &(begin, end))| {
+        let extent = extent as i64;
+        begin <= -extent || end <= -extent || begin.min(0) + end.min(0) <= -extent
+    }) {
+        let rest = spatial().map(|(&extent, &(begin, end))| extent as i64 + begin + end);
+        let rest = rest.map(|extent| extent.max(0) as usize);
+        let shape: Vec<usize> = shape[..2].iter().copied().chain(rest).collect();
+        let dtype = b.dtype(x);
+        return b.zeros(dtype, &shape);
     }
     let begins = [0, 0].into_iter().chain(pads.iter().map(|pad| pad.0));
     let ends = [0, 0].into_iter().chain(pads.iter().map(|pad| pad.1));
@@ -49,7 +62,7 @@ pub(crate) fn under_tap(b: &mut Builder, x: ValueId, windows: &[WindowAxis], tap
     let starts: Vec<i64> = pairs().map(|(at, w)| (at * w.dilation) as i64).collect();
     let lengths = windows
         .iter()
-        .map(|w| ((w.output - 1) * w.stride + 1) as i64);
+        .map(|w| (w.output.saturating_sub(1) * w.stride + 1) as i64);
     let ends: Vec<i64> = starts
         .iter()
         .zip(lengths)

@@ -130,6 +130,9 @@ fn weights_of_taps(b: &mut Builder, w: ValueId, groups: usize) -> Result<Vec<Val
 fn convolved(b: &mut Builder, op: &Conv, x: ValueId, w: ValueId) -> Built {
     let (x_shape, w_shape) = (b.shape(x), b.shape(w));
     let windows = conv_windows(op, &x_shape[2..], &w_shape[2..])?;
+    if windows.iter().any(|w| w.input == 0 || w.output == 0) {
+        return nothing(b, x, w_shape[0], &windows);
+    }
     let x = reaching(b, x, &windows)?;
     let taps = weights_of_taps(b, w, op.groups)?;
     let is_depthwise = w_shape[1] == 1 && w_shape[0] == op.groups;
@@ -153,6 +156,14 @@ fn convolved(b: &mut Builder, op: &Conv, x: ValueId, w: ValueId) -> Built {
     images(b, sum, x_shape[0], &positions)
 }
 
+/// What comes of pictures that have no pixel, or of windows that have no place.
+fn nothing(b: &mut Builder, x: ValueId, channels: usize, windows: &[WindowAxis]) -> Built {
+    let mut shape = vec![b.shape(x)[0], channels];
+    shape.extend(windows.iter().map(|w| w.output));
+    let dtype = b.dtype(x);
+    b.zeros(dtype, &shape)
+}
+
 /// Every channel of images times a number of its own.
 fn of_each_channel(b: &mut Builder, x: ValueId, w: ValueId) -> Built {
     let mut of_channels = vec![1; b.shape(x).len()];
@@ -164,6 +175,9 @@ fn of_each_channel(b: &mut Builder, x: ValueId, w: ValueId) -> Built {
 fn spread(b: &mut Builder, op: &ConvTranspose, x: ValueId, w: ValueId) -> Built {
     let (x_shape, w_shape) = (b.shape(x), b.shape(w));
     let windows = conv_transpose_windows(op, &x_shape[2..], &w_shape[2..])?;
+    if windows.iter().any(|w| w.input == 0 || w.output == 0) {
+        return nothing(b, x, w_shape[1] * op.conv.groups, &windows);
+    }
     let pixels = rows(b, x, op.conv.groups)?;
     let taps = weights_of_taps(b, w, op.conv.groups)?;
     let is_depthwise = w_shape[1] == 1 && w_shape[0] == op.conv.groups;

@@ -183,3 +183,49 @@ fn a_very_large_window_is_left_as_it_is() {
     let left = spell_out_computed_weights(bound).expect("is left");
     assert_eq!(left.nodes().len(), 1);
 }
+
+/// Windows wider than the picture, of which taps lie wholly beside it; pictures and results without a pixel.
+#[test]
+fn windows_that_reach_beyond_everything() {
+    let pads = |pads: &[usize]| Padding::Explicit(pads.to_vec());
+    for (op, x, w) in [
+        (conv(&[], &[], pads(&[2; 4]), 1), [1, 2, 1, 1], [3, 2, 5, 5]),
+        (
+            conv(&[], &[2, 2], pads(&[2; 4]), 1),
+            [2, 2, 1, 1],
+            [3, 2, 3, 3],
+        ),
+        (conv(&[], &[], pads(&[3; 4]), 2), [1, 2, 2, 2], [4, 1, 7, 7]),
+        (
+            conv(&[2, 1], &[], pads(&[4, 0, 4, 0]), 2),
+            [1, 2, 1, 3],
+            [2, 1, 3, 3],
+        ),
+        (
+            conv(&[], &[], Padding::SameUpper, 1),
+            [1, 2, 0, 3],
+            [3, 2, 2, 2],
+        ),
+        (
+            conv(&[2, 2], &[], Padding::SameLower, 2),
+            [0, 2, 3, 3],
+            [2, 1, 2, 2],
+        ),
+    ] {
+        check(op, &[random(&x, 1), random(&w, 2)], &[]);
+    }
+    for (padding, x, w) in [
+        (pads(&[1, 2]), vec![1, 2, 1], vec![2, 4, 5]),
+        (pads(&[4, 0]), vec![1, 2, 2], vec![2, 1, 5]),
+        (pads(&[3, 3, 3, 3]), vec![2, 2, 3, 3], vec![2, 1, 5, 5]),
+    ] {
+        for groups in [1, 2] {
+            let op = ConvTranspose {
+                conv: conv(&[], &[], padding.clone(), groups),
+                output_padding: Vec::new(),
+                output_shape: None,
+            };
+            check(op, &[random(&x, 3), random(&w, 4)], &[]);
+        }
+    }
+}

@@ -2,7 +2,7 @@
 
 use super::super::with_gradients;
 use super::largest_difference;
-use crate::graph::{Binary, Dim, Graph, Op, Unary, bind};
+use crate::graph::{Binary, Conv, Dim, Graph, Op, Padding, Reduce, ReduceKind, Unary, bind};
 use crate::reference::gradient::tests::networks::{
     Net, OF_BLOCK, OF_PICTURE, fake_quantisation, squeeze_and_excitation, transformer_block,
 };
@@ -171,4 +171,70 @@ fn wanted_constants_are_inputs_and_others_stay() {
         .iter()
         .filter(|node| node.op.name().starts_with("Conv"));
     assert_eq!(convolutions.count(), 3);
+}
+
+/// A network of one convolution or reduction, with its weight, if any, as what is wanted too.
+fn one(op: impl Into<Op>, shape: &[usize], weight: Option<&[usize]>) -> Net {
+    let mut graph = Graph::default();
+    let dims = shape.iter().map(|&extent| Dim::Known(extent)).collect();
+    let x = graph.add_input("x", DType::F64, dims);
+    let mut operands = vec![Some(x)];
+    operands.extend(weight.map(|shape| Some(graph.add_constant("w", random(shape, 7)))));
+    let y = graph.add_node("y", op.into(), &operands);
+    graph.outputs.push(y);
+    let x = random(shape, 3);
+    Net {
+        graph,
+        inputs: vec![("x".to_owned(), x)],
+    }
+}
+
+/// Taps that lie wholly beside the picture, and pictures without a pixel.
+#[test]
+fn windows_that_reach_beyond_everything() {
+    let conv = |dilations: &[usize], padding| Conv {
+        strides: Vec::new(),
+        dilations: dilations.to_vec(),
+        padding,
+        groups: 1,
+    };
+    let pads = |pad: usize| Padding::Explicit(vec![pad; 4]);
+    for (op, x, w) in [
+        (conv(&[], pads(2)), [1, 2, 1, 1], [3, 2, 5, 5]),
+        (conv(&[2, 2], pads(2)), [2, 2, 1, 1], [3, 2, 3, 3]),
+        (conv(&[], pads(3)), [1, 2, 2, 2], [3, 2, 7, 7]),
+        (conv(&[], pads(4)), [1, 2, 2, 2], [3, 2, 3, 3]),
+    ] {
+        let net = one(op, &x, Some(&w));
+        check(&net, &["x", "w"], GradientOptions::default());
+    }
+    let empty = one(
+        conv(&[], Padding::SameUpper),
+        &[1, 2, 0, 3],
+        Some(&[3, 2, 2, 2]),
+    );
+    let bound = bind(&empty.graph, &[]).expect("binds");
+    let trained = with_gradients(&bound, &["x", "w"], &["y"], &[], GradientOptions::default());
+    bind(&trained.expect("is written").graph, &[]).expect("binds");
+}
+
+/// In f32 the sum's logarithm has lost what tells large numbers apart; their differences have not.
+#[test]
+fn the_logarithm_of_a_sum_of_large_exponentials() {
+    let op = Reduce {
+        kind: ReduceKind::LogSumExp,
+        keep_dims: false,
+        noop_with_empty_axes: false,
+    };
+    for size in [1e3, 1e8, 1e30] {
+        let net = one(op, &[4], None);
+        let bound = bind(&net.graph, &[]).expect("binds");
+        let options = GradientOptions::default();
+        let trained = with_gradients(&bound, &["x"], &["y"], &[], options).expect("is written");
+        let x = Tensor::from_f64(DType::F64, [4], vec![size; 4]).expect("fits");
+        let dy = Tensor::from_f64(DType::F64, Vec::new(), vec![1.0]).expect("fits");
+        let inputs = [("x", &x), (trained.output_gradients[0].as_str(), &dy)];
+        let results = run_wide(&bind(&trained.graph, &[]).expect("binds"), &inputs);
+        assert_eq!(results.expect("runs")[1].1.to_f64(), [0.25; 4], "{size:e}");
+    }
 }

@@ -19,7 +19,7 @@ use std::sync::Arc;
 #[derive(Default)]
 pub(crate) struct Net {
     pub(crate) graph: Graph,
-    inputs: Vec<(String, Tensor)>,
+    pub(crate) inputs: Vec<(String, Tensor)>,
 }
 
 impl Net {
