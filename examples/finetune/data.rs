@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-use spark_program::{Usage, about, progress};
+use spark_program::{about, progress};
 use sparkpilot::bench::read_batches;
 use sparkpilot::dora::loss::{Head, HeadKind};
 use sparkpilot::dora::{Adapter, DoraConfig};
@@ -11,7 +11,7 @@ use sparkpilot::onnx::precision::Activations;
 use sparkpilot::onnx::{Precision, RunOptions, file};
 use sparkpilot::train::{AdaptedNetwork, Deployment, OutputHeads, Sample, layers, taught};
 
-use crate::{Format, Run};
+use crate::run::{Format, Options, Run, usage};
 
 /// Everything that the options name.
 pub(crate) struct Material {
@@ -24,30 +24,38 @@ pub(crate) struct Material {
 
 impl Material {
     pub(crate) fn read(run: &Run) -> Result<Self, Box<dyn Error>> {
-        let graph = file::load(&run.model).map_err(about(&run.model))?;
-        let teacher = match &run.teacher {
+        let Options {
+            model,
+            data,
+            val_split,
+            gap,
+            batch_size,
+            ..
+        } = &run.options;
+        let graph = file::load(model).map_err(about(model))?;
+        let teacher = match &run.options.teacher {
             Some(path) => file::load(path).map_err(about(path))?,
             None => graph.clone(),
         };
-        let name = run.model.display().to_string();
-        let inputs = read_batches(&run.data, &name, &graph)?;
+        let inputs = read_batches(data, &model.display().to_string(), &graph)?;
         let n = inputs.len();
-        let n_held_back = (n as f64 * run.val_split).round() as usize;
-        let n_training = n.saturating_sub(n_held_back + run.gap);
-        if n_training < run.batch_size {
-            return Err(Box::new(Usage(format!(
-                "{n} frames: {n_held_back} are held back and {} left out, so that {n_training} are left, fewer than one step's {}",
-                run.gap, run.batch_size
-            ))));
+        let n_held_back = (n as f64 * val_split).round() as usize;
+        let n_training = n.saturating_sub(n_held_back + gap);
+        if n_training < *batch_size {
+            return usage(&format!(
+                "of {n} frames {n_held_back} are held back (--val-split) and {gap} left out (--gap): {n_training} are left, fewer than the {batch_size} of a step (--batch-size)"
+            ));
         }
         let bar = progress(Some(n as u64)).with_message("teacher");
         let seen = |done: usize| bar.set_position(done as u64);
-        let mut training = taught(&teacher, inputs, &RunOptions::new(), seen)?;
+        let of_teacher = run.options.teacher.as_ref().unwrap_or(model);
+        let mut training =
+            taught(&teacher, inputs, &RunOptions::new(), seen).map_err(about(of_teacher))?;
         bar.finish_and_clear();
         let held_back = training.split_off(n - n_held_back);
         training.truncate(n_training);
         let heads = heads(&training[0]);
-        let deployment = match run.qat {
+        let deployment = match run.options.qat {
             None => Deployment::exact(),
             Some(format) => Deployment::new(&graph, precision(format), &[], &RunOptions::new())?,
         };
@@ -62,18 +70,29 @@ impl Material {
 
     /// The network under a new adapter.
     pub(crate) fn adapted(&self, run: &Run) -> Result<AdaptedNetwork, Box<dyn Error>> {
-        let config = DoraConfig::builder(run.dora_rank)
-            .alpha(run.dora_alpha.unwrap_or(run.dora_rank as f64))
-            .seed(run.seed);
-        let names = match run.targets.is_empty() {
-            false => run.targets.clone(),
+        let options = &run.options;
+        let rank = options.dora_rank;
+        let config = DoraConfig::builder(rank)
+            .alpha(options.dora_alpha.unwrap_or(rank as f64))
+            .seed(options.seed);
+        let names: Vec<String> = match options.targets.is_empty() {
+            false => options.targets.clone(),
             true => {
                 let all = layers(&self.graph).into_iter();
-                let fit =
-                    all.filter(|layer| layer.groups == 1 && layer.largest_rank() >= run.dora_rank);
+                let fit = all.filter(|layer| layer.groups == 1 && layer.largest_rank() >= rank);
                 fit.map(|layer| layer.name).collect()
             }
         };
+        if names.is_empty() {
+            let ranks = layers(&self.graph).into_iter();
+            let largest = ranks
+                .filter(|layer| layer.groups == 1)
+                .map(|layer| layer.largest_rank());
+            return usage(&format!(
+                "--dora-rank: no layer holds rank {rank}; the largest holds {}",
+                largest.max().unwrap_or(0)
+            ));
+        }
         let config = config.targets(names).build()?;
         Ok(AdaptedNetwork::deployed(
             self.graph.clone(),
@@ -84,12 +103,15 @@ impl Material {
 
     /// The run's adapter on the network.
     pub(crate) fn opened(&self, run: &Run) -> Result<AdaptedNetwork, Box<dyn Error>> {
-        let folder = run.output.join("adapter");
-        Ok(AdaptedNetwork::open(
-            self.graph.clone(),
-            &folder,
-            &self.deployment,
-        )?)
+        let folder = run.adapter();
+        if !folder.exists() {
+            return usage(&format!(
+                "the run in `{}` has no adapter yet: `resume` ends it",
+                run.folder.display()
+            ));
+        }
+        let network = AdaptedNetwork::open(self.graph.clone(), &folder, &self.deployment);
+        Ok(network.map_err(about(&folder))?)
     }
 
     /// How the network is run without the adapter.

@@ -5,16 +5,21 @@ use std::process::ExitCode;
 
 use spark_program::{about, output, place, postponed};
 use sparkpilot::onnx::file;
-use sparkpilot::train::{AdaptedNetwork, Deployment, compare};
+use sparkpilot::train::{AdaptedNetwork, Comparison, Deployment, compare};
 
 use crate::data::{Material, described};
-use crate::{Merge, Run};
+use crate::run::Run;
+use crate::{Begun, Merge};
 
-pub(crate) fn eval(run: &Run) -> Result<ExitCode, Box<dyn Error>> {
-    let material = Material::read(run)?;
-    let network = material.opened(run)?;
+/// Below it there is nothing that training could win back.
+const NOTHING: f64 = 1e-7;
+
+pub(crate) fn eval(begun: &Begun) -> Result<ExitCode, Box<dyn Error>> {
+    let run = Run::begun(&begun.output, begun.json.clone())?;
+    let material = Material::read(&run)?;
+    let network = material.opened(&run)?;
     println!("{}", described(network.adapter()));
-    judge(run, &material, &network)
+    judge(&run, &material, &network)
 }
 
 /// Prints the errors on the frames that are held back.
@@ -23,7 +28,8 @@ pub(crate) fn judge(
     material: &Material,
     network: &AdaptedNetwork,
 ) -> Result<ExitCode, Box<dyn Error>> {
-    if material.held_back.is_empty() {
+    let n = material.held_back.len();
+    if n == 0 {
         println!("no frame is held back: nothing is judged");
         return Ok(ExitCode::SUCCESS);
     }
@@ -34,10 +40,13 @@ pub(crate) fn judge(
         [&material.training, &material.held_back],
         &material.options(),
     )?;
-    println!(
-        "root mean square error on {} frames held back",
-        material.held_back.len()
-    );
+    if let Some(path) = &run.json {
+        output::write(
+            path,
+            format!("{:#}\n", json(run, material, network, &result)),
+        )?;
+    }
+    println!("root mean square error on the frames held back, {n}");
     for (name, error) in [
         ("untouched", result.untouched),
         ("with a bias", result.bias),
@@ -46,33 +55,51 @@ pub(crate) fn judge(
     ] {
         println!("  {name:12} {error:.5}");
     }
-    println!("trained / best without training: {:.3}", result.ratio());
-    if let Some(path) = &run.json {
-        let size = network.adapter().size();
-        let json = serde_json::json!({
-            "schema": "spark-finetune/1",
-            "model": run.model.display().to_string(),
-            "qat": material.deployment.precision().map(|precision| precision.to_string()),
-            "frames": material.training.len(),
-            "held_back": material.held_back.len(),
-            "untouched": result.untouched,
-            "bias": result.bias,
-            "constant": result.constant,
-            "trained": result.trained,
-            "adapter_fraction": size.fraction,
-            "trainable": size.trainable,
-        });
-        output::write(path, format!("{json:#}\n"))?;
+    if !result.trained.is_finite() {
+        return Err("the trained network gives no finite numbers: a lower --lr may help".into());
+    }
+    match result.best_without() {
+        best if best < NOTHING => println!("there is nothing to win: without training it is exact"),
+        _ if result.ratio() < 1.0 => {
+            println!("trained / best without training: {:.3}", result.ratio());
+        }
+        _ => println!("training is no better than what is had without it"),
     }
     Ok(ExitCode::SUCCESS)
 }
 
+fn json(
+    run: &Run,
+    material: &Material,
+    network: &AdaptedNetwork,
+    result: &Comparison,
+) -> serde_json::Value {
+    let size = network.adapter().size();
+    serde_json::json!({
+        "schema": "spark-finetune/1",
+        "model": run.options.model.display().to_string(),
+        "qat": material.deployment.precision().map(|precision| precision.to_string()),
+        "frames": material.training.len(),
+        "held_back": material.held_back.len(),
+        "untouched": result.untouched,
+        "bias": result.bias,
+        "constant": result.constant,
+        "trained": result.trained,
+        "adapter_fraction": size.fraction,
+        "trainable": size.trainable,
+    })
+}
+
 pub(crate) fn merge(merge: &Merge) -> Result<ExitCode, Box<dyn Error>> {
-    output::keep_apart([merge.model.as_path()], [merge.merged.as_path()])?;
+    let own = ["adapter_config.json", "adapter_model.safetensors"];
+    let own = own.map(|name| merge.adapter.join(name));
+    let inputs = [merge.model.as_path(), own[0].as_path(), own[1].as_path()];
+    output::keep_apart(inputs, [merge.merged.as_path()])?;
     place::file(&merge.merged)?;
     let graph = file::load(&merge.model).map_err(about(&merge.model))?;
     let n_nodes = graph.nodes.len();
-    let network = AdaptedNetwork::open(graph, &merge.adapter, &Deployment::exact())?;
+    let network = AdaptedNetwork::open(graph, &merge.adapter, &Deployment::exact());
+    let network = network.map_err(about(&merge.adapter))?;
     println!("{}", described(network.adapter()));
     let merged = network.merged()?;
     let largest = merged.report.layers.values().map(|layer| layer.max_change);

@@ -1,196 +1,166 @@
-//! `train` and `resume`.
+//! What a run is begun with, and the file in its folder that keeps it.
 
 use std::error::Error;
-use std::fs::File;
-use std::io::Write as _;
-use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::path::{Path, PathBuf};
 
-use spark_program::{output, place, postponed, progress, sleep};
-use sparkpilot::dora::optim::LoraPlus;
-use sparkpilot::onnx::RunOptions;
-use sparkpilot::train::{Event, Go, Trainer, TrainerSettings, TrainingStep};
+use clap::{Args, ValueEnum};
+use serde::{Deserialize, Serialize};
+use spark_program::{Usage, count, number, output, place};
 
-use crate::Run;
-use crate::data::{Material, described};
-use crate::judge;
+/// File of a run's folder that holds its options.
+const FILE: &str = "run.json";
 
-pub(crate) fn train(run: &Run, resumes: bool) -> Result<ExitCode, Box<dyn Error>> {
-    output::keep_apart(
-        [run.model.as_path(), run.data.as_path()],
-        run.json.iter().map(|path| path.as_path()),
-    )?;
-    if let Some(path) = &run.json {
-        place::file(path)?;
+#[derive(Args, Serialize, Deserialize)]
+pub(crate) struct Options {
+    /// ONNX file of the network that is tuned
+    #[arg(long, value_name = "FILE.onnx")]
+    pub(crate) model: PathBuf,
+    /// Inputs of many frames, caseN/in/<input>
+    #[arg(long, value_name = "FILE.safetensors")]
+    pub(crate) data: PathBuf,
+    /// ONNX file of the teacher, of the same inputs and outputs; the network itself by default
+    #[arg(long, value_name = "FILE.onnx")]
+    pub(crate) teacher: Option<PathBuf>,
+    /// Precision of the weights that the tuned network will be run in, which training sees
+    #[arg(long, value_enum, value_name = "PRECISION")]
+    pub(crate) qat: Option<Format>,
+    /// How often every frame is taken
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = count(1, 1_000_000))]
+    pub(crate) epochs: usize,
+    /// Ends after so many steps, whatever --epochs says
+    #[arg(long, value_name = "N", value_parser = count(1, 1_000_000_000))]
+    pub(crate) max_steps: Option<usize>,
+    /// Frames of one step
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = count(1, 4096))]
+    pub(crate) batch_size: usize,
+    /// Learning rate at its highest
+    #[arg(long, value_name = "RATE", default_value_t = 1e-3, value_parser = number(1e-12, 10.0))]
+    pub(crate) lr: f64,
+    /// Rank of the adapters
+    #[arg(long, value_name = "R", default_value_t = 4, value_parser = count(1, 4096))]
+    pub(crate) dora_rank: usize,
+    /// Scale of their updates, alpha over rank; the rank by default
+    #[arg(long, value_name = "ALPHA", value_parser = number(1e-6, 1e6))]
+    pub(crate) dora_alpha: Option<f64>,
+    /// Layers by the ends of their names, with commas; all that are not in groups and hold the rank by default
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = name)]
+    pub(crate) targets: Vec<String>,
+    /// Share of the frames that is held back, the last ones
+    #[arg(long, value_name = "SHARE", default_value_t = 0.25, value_parser = number(0.0, 0.9))]
+    pub(crate) val_split: f64,
+    /// Frames left out between those trained on and those held back
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = count(0, 1_000_000))]
+    pub(crate) gap: usize,
+    /// Of the adapter's first values and the order of the frames
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) seed: u64,
+    /// Steps between checkpoints
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = count(1, 1_000_000_000))]
+    pub(crate) save_every: usize,
+}
+
+#[derive(Clone, Copy, PartialEq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Format {
+    Fp8,
+    Fp4,
+}
+
+fn name(text: &str) -> Result<String, String> {
+    match text.trim() {
+        "" => Err("a name without a letter means every layer".to_owned()),
+        name => Ok(name.to_owned()),
     }
-    let material = Material::read(run)?;
-    let network = material.adapted(run)?;
-    println!("{}", described(network.adapter()));
-    if run.dry_run {
-        return dry_run(run, &material);
-    }
-    output::folder(&run.output)?;
-    if run.create_adapter {
-        let folder = run.output.join("adapter");
-        postponed(|| network.adapter().save(&folder))?;
-        println!("written: {}", folder.display());
-        return Ok(ExitCode::SUCCESS);
-    }
-    let held_back = (!material.held_back.is_empty()).then_some(&material.held_back);
-    let mut trainer = Trainer::new(
-        network,
-        material.heads.clone(),
-        &material.training,
-        held_back.map(|samples| samples as _),
-        settings(run),
-        RunOptions::new(),
-    )?;
-    let path = run.output.join("metrics.jsonl");
-    let mut told = Told {
-        metrics: File::options().create(true).append(true).open(&path)?,
-        bar: progress(None).with_message("training"),
-        signal: None,
-    };
-    let began = Instant::now();
-    let outcome = postponed(|| -> Result<_, Box<dyn Error>> {
-        if resumes {
-            let step = trainer.resume(&mut |event: &Event| told.event(event))?;
-            println!("resumed after step {step}");
+}
+
+/// A run, and where its results go.
+pub(crate) struct Run {
+    pub(crate) options: Options,
+    pub(crate) folder: PathBuf,
+    pub(crate) json: Option<PathBuf>,
+}
+
+impl Run {
+    /// Options that make a run; nothing is read yet.
+    pub(crate) fn new(
+        options: Options,
+        folder: PathBuf,
+        json: Option<PathBuf>,
+    ) -> Result<Self, Box<dyn Error>> {
+        if options.qat.is_none() && options.teacher.is_none() {
+            return usage(
+                "there is nothing to learn: --qat names the precision whose rounding is to be made up for, --teacher another network",
+            );
         }
-        let outcome = trainer.run(&mut |event: &Event| told.event(event))?;
-        trainer.take_best()?;
-        trainer
-            .network()
-            .adapter()
-            .save(&run.output.join("adapter"))?;
-        Ok(outcome)
-    });
-    told.bar.finish_and_clear();
-    let outcome = outcome?;
-    println!(
-        "{} steps in {:.1} s, ended: {:?}",
-        outcome.steps,
-        began.elapsed().as_secs_f64(),
-        outcome.ended
-    );
-    if let Some((loss, step)) = outcome.best {
-        println!("best epoch: loss {loss:.3e}, after step {step}");
+        let run = Self {
+            options,
+            folder,
+            json,
+        };
+        run.check_outputs()?;
+        Ok(run)
     }
-    if let Some(code) = told.signal {
-        return Ok(ExitCode::from(code));
-    }
-    judge::judge(run, &material, trainer.network())
-}
 
-fn settings(run: &Run) -> TrainerSettings {
-    TrainerSettings {
-        batch: run.batch_size,
-        epochs: run.epochs as u64,
-        max_steps: run.max_steps.map(|steps| steps as u64),
-        rates: LoraPlus {
-            rate: run.lr,
-            ..LoraPlus::default()
-        },
-        seed: run.seed,
-        folder: Some(run.output.join("checkpoints")),
-        save_every: Some(run.save_every as u64),
-        ..TrainerSettings::default()
-    }
-}
-
-/// Where events go.
-struct Told {
-    metrics: File,
-    bar: spark_program::ProgressBar,
-    /// Exit code of the signal that ended the run.
-    signal: Option<u8>,
-}
-
-impl Told {
-    fn event(&mut self, event: &Event) -> Go {
-        // A record that cannot be written is no reason to lose what is learnt.
-        if let Ok(line) = serde_json::to_string(event) {
-            let _ = writeln!(self.metrics, "{line}");
+    /// The run that was begun in a folder.
+    pub(crate) fn begun(folder: &Path, json: Option<PathBuf>) -> Result<Self, Box<dyn Error>> {
+        let path = folder.join(FILE);
+        if !path.exists() {
+            return usage(&format!(
+                "there is no run in `{}`: `train` begins one",
+                folder.display()
+            ));
         }
-        match event {
-            Event::Step {
-                step,
-                total,
-                loss,
-                samples_per_second,
-                ..
-            } => {
-                self.bar.set_length(*total);
-                self.bar.set_position(*step);
-                self.bar
-                    .set_message(format!("loss {loss:.3e}, {samples_per_second:.0} frames/s"));
-            }
-            Event::Damaged { folder, reason } => {
-                spark_program::tell(format!("{}: {reason}; passed over", folder.display()));
-            }
-            Event::Skipped { step, loss, .. } => {
-                spark_program::tell(format!("step {step} skipped: loss {loss}"));
-            }
-            _ => {}
+        let bytes = spark_program::input::read(&path)?;
+        let options = serde_json::from_slice(&bytes)
+            .map_err(|error| format!("`{}` is not what `train` wrote: {error}", path.display()))?;
+        let run = Self {
+            options,
+            folder: folder.to_owned(),
+            json,
+        };
+        run.check_outputs()?;
+        Ok(run)
+    }
+
+    /// Whether a folder has a run.
+    pub(crate) fn is_begun(&self) -> bool {
+        self.folder.join(FILE).exists() || self.adapter().exists()
+    }
+
+    /// Writes what the run was begun with.
+    pub(crate) fn begin(&self) -> Result<(), Box<dyn Error>> {
+        output::folder(&self.folder)?;
+        let text = serde_json::to_string_pretty(&self.options)?;
+        output::write(&self.folder.join(FILE), text + "\n")?;
+        Ok(())
+    }
+
+    pub(crate) fn adapter(&self) -> PathBuf {
+        self.folder.join("adapter")
+    }
+
+    /// The result's file is none that is read, and can be written: asked before the work, not after it.
+    fn check_outputs(&self) -> Result<(), Box<dyn Error>> {
+        let Some(json) = &self.json else {
+            return Ok(());
+        };
+        if self.options.val_split == 0.0 {
+            return usage("--json: without frames that are held back there is no result");
         }
-        self.signal = self.signal.or_else(|| sleep(Duration::ZERO));
-        match self.signal {
-            None => Go::On,
-            Some(_) => Go::Stop,
-        }
+        let inputs = [&self.options.model, &self.options.data];
+        let mut inputs: Vec<&Path> = inputs.into_iter().map(PathBuf::as_path).collect();
+        inputs.extend(self.options.teacher.as_deref());
+        let own = ["run.json", "metrics.jsonl", "adapter/adapter_config.json"];
+        let own = own.map(|name| self.folder.join(name));
+        let tensors = self.adapter().join("adapter_model.safetensors");
+        inputs.extend(own.iter().map(PathBuf::as_path));
+        inputs.push(&tensors);
+        output::keep_apart(inputs, [json.as_path()])?;
+        place::file(json)?;
+        Ok(())
     }
 }
 
-/// What a run would be, without running it.
-fn dry_run(run: &Run, material: &Material) -> Result<ExitCode, Box<dyn Error>> {
-    let network = material.adapted(run)?;
-    let n = material.training.len();
-    let steps = n / run.batch_size * run.epochs;
-    let steps = steps.min(run.max_steps.unwrap_or(usize::MAX));
-    println!(
-        "{n} frames to train on, {} held back; {steps} steps of {} frames",
-        material.held_back.len(),
-        run.batch_size
-    );
-    let sample = &material.training[0];
-    let shapes = sample.inputs.iter().map(|(name, tensor)| {
-        let mut shape = tensor.shape().to_vec();
-        shape[0] = run.batch_size;
-        (name.as_str(), shape)
-    });
-    let shapes: Vec<_> = shapes.collect();
-    let mut step = TrainingStep::new(&network, &material.heads, &shapes, &RunOptions::new())?;
-    let inputs = zeros(&shapes)?;
-    let targets = step.targets().map(|(name, shape)| (name, shape.to_vec()));
-    let shapes: Vec<_> = targets.collect();
-    let targets = zeros(&shapes)?;
-    let shapes: Vec<String> = shapes.iter().map(|(name, _)| (*name).to_owned()).collect();
-    let inputs: Vec<_> = inputs.iter().map(|(name, t)| (name.as_str(), t)).collect();
-    let targets: Vec<_> = shapes.iter().map(String::as_str).zip(&targets).collect();
-    let targets: Vec<_> = targets.iter().map(|(name, (_, t))| (*name, t)).collect();
-    step.run(&network, &inputs, &targets)?;
-    let began = Instant::now();
-    step.run(&network, &inputs, &targets)?;
-    let took = began.elapsed().as_secs_f64();
-    println!(
-        "a step takes {:.0} ms and {} MB: {:.1} minutes in all; nothing is written",
-        1e3 * took,
-        step.session().arena_bytes() / 1_000_000,
-        took * steps as f64 / 60.0
-    );
-    Ok(ExitCode::SUCCESS)
-}
-
-fn zeros(
-    shapes: &[(&str, Vec<usize>)],
-) -> Result<Vec<(String, sparkpilot::onnx::Tensor)>, Box<dyn Error>> {
-    use sparkpilot::onnx::{DType, Tensor};
-    let mut zeros = Vec::new();
-    for (name, shape) in shapes {
-        zeros.push((
-            (*name).to_owned(),
-            Tensor::zeros(DType::F32, shape.clone())?,
-        ));
-    }
-    Ok(zeros)
+pub(crate) fn usage<T>(why: &str) -> Result<T, Box<dyn Error>> {
+    Err(Box::new(Usage(why.to_owned())))
 }

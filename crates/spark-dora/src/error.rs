@@ -154,7 +154,11 @@ pub enum DoraError {
         name: String,
     },
     /// A file lacks tensors or holds others.
-    #[error("adapter and model differ: missing {missing:?}, unexpected {unexpected:?}")]
+    #[error(
+        "adapter and model differ: missing {}, unexpected {}",
+        names(missing),
+        names(unexpected)
+    )]
     Tensors {
         /// Tensors the layers need and the file lacks.
         missing: Vec<String>,
@@ -221,5 +225,13 @@ impl From<DoraError> for candle_core::Error {
             DoraError::Candle(error) => error,
             other => Self::wrap(other),
         }
+    }
+}
+/// Some of them: networks have hundreds.
+fn names(names: &[String]) -> String {
+    const MOST: usize = 8;
+    match names.len().checked_sub(MOST) {
+        None | Some(0) => format!("{names:?}"),
+        Some(more) => format!("{:?} and {more} more", &names[..MOST]),
     }
 }

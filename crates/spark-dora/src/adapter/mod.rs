@@ -26,6 +26,7 @@ mod written;
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use candle_core::{DType, Device, Tensor, Var};
 use candle_nn::{Conv1d, Conv2d, Embedding, Linear, Module, VarBuilder, VarMap};
@@ -140,6 +141,8 @@ pub struct Adapter {
     source: Source,
     layers: BTreeMap<String, Entry>,
     other_bases: Vec<String>,
+    /// Whether its size has been warned of; runs save hundreds of times.
+    is_warned: AtomicBool,
 }
 
 /// A and B that a layer began with, if a file holds them.
@@ -203,6 +206,7 @@ impl Adapter {
             source,
             layers: BTreeMap::new(),
             other_bases: Vec::new(),
+            is_warned: AtomicBool::new(false),
         }
     }
 
@@ -467,8 +471,8 @@ impl Adapter {
 
     /// Writes `folder` as PEFT does, as one unit: a program that reads it, and one that dies while it saves,
     /// leaves and finds this adapter or the one before. Only the adapter's tensors are stored; other files
-    /// of the folder stay. An adapter of more than 1 % of its base logs a warning with the rank that would
-    /// fit.
+    /// of the folder stay. The first time that an adapter of more than 1 % of its base is saved, a warning is
+    /// logged with the rank that would fit.
     ///
     /// # Errors
     ///
@@ -515,7 +519,7 @@ impl Adapter {
         let bytes = files::tensor_bytes(&path, &config, own, &tensors, &bases)?;
         folder::write(folder, &config, &bytes)?;
         let size = self.size();
-        if size.fraction > GOOD_FRACTION {
+        if size.fraction > GOOD_FRACTION && !self.is_warned.swap(true, Ordering::Relaxed) {
             match size.rank_that_fits {
                 Some(rank) => tracing::warn!("{size}; rank {rank} would stay below 1 %"),
                 None => tracing::warn!("{size}; even rank 1 exceeds 1 %: adapt fewer layers"),
