@@ -48,8 +48,8 @@ impl TrainingStep {
     ///
     /// # Errors
     ///
-    /// [`TrainError::NoOutput`] and [`TrainError::Head`] for heads that the network does not have;
-    /// [`TrainError::Gradient`] naming a node and operator without gradient; [`TrainError::Model`] as of
+    /// [`TrainError::NoOutput`](crate::TrainError::NoOutput) and [`TrainError::Head`](crate::TrainError::Head) for heads that the network does not have;
+    /// [`TrainError::Gradient`](crate::TrainError::Gradient) naming a node and operator without gradient; [`TrainError::Model`](crate::TrainError::Model) as of
     /// [`Model::from_graph`].
     pub fn new(
         network: &AdaptedNetwork,
@@ -100,7 +100,7 @@ impl TrainingStep {
     ///
     /// # Errors
     ///
-    /// [`TrainError::NoOutput`] for a target of an output that is not taught; [`TrainError::Model`] for inputs and targets that
+    /// [`TrainError::NoOutput`](crate::TrainError::NoOutput) for a target of an output that is not taught; [`TrainError::Model`](crate::TrainError::Model) for inputs and targets that
     /// are missing or of other shapes.
     pub fn run(
         &mut self,
