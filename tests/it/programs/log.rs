@@ -172,6 +172,7 @@ fn every_program_that_works_refuses_a_device_that_it_cannot_have() {
             let args = match name {
                 "merge_adapter" => ["--exchange", "made_up"].as_slice(),
                 "calibrate_model" => &["net.onnx", "--batches", "frames.safetensors"],
+                "finetune" => &["eval", "--output", "run"],
                 _ => &[],
             };
             let program = Program::new(name).args(args).env("CUDA", "0");

@@ -31,7 +31,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// Every example, and whether this build has it.
-const PROGRAMS: [(&str, bool); 17] = [
+const PROGRAMS: [(&str, bool); 18] = [
     ("bench_supercombo", true),
     ("calibrate_model", true),
     ("check_gate", true),
@@ -40,6 +40,7 @@ const PROGRAMS: [(&str, bool); 17] = [
     ("doctor", true),
     ("embed_dora", cfg!(feature = "dora")),
     ("explicit_copy", true),
+    ("finetune", cfg!(feature = "train")),
     ("gpu_monitor", true),
     ("learn_lane_keeping", true),
     ("marl_random", true),
