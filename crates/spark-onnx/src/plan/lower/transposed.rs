@@ -1,4 +1,4 @@
-//! Transposed convolutions, as ordinary ones: one for every phase of the stride.
+//! Transposed convolutions; those in groups as ordinary ones, one for every phase of the stride.
 //!
 //! ```text
 //! y[s q + r - pad] = sum over j of x[q - j] w[r + s j]        r: the phase, 0 .. s
@@ -6,7 +6,8 @@
 //! ```
 //!
 //! Each phase has the kernels of ordinary convolutions, and writes its own rows and columns of the result; nothing is spread or
-//! added up in memory. What stays one step that spreads its products: dilated taps, results that begin beyond the last tap, and
+//! added up in memory. What stays one step that spreads its products: one group, whose step of its own says that its weights are
+//! rounded in no precision of eight bits or fewer, dilated taps, results that begin beyond the last tap, and
 //! strides of many phases.
 //!
 //! Source: the decomposition into sub-pixels of W. Shi et al., "Is the deconvolution layer the same as a convolutional layer?",
@@ -137,6 +138,9 @@ impl Lowering<'_> {
         filters: &Filters,
     ) -> Result<Option<Vec<usize>>, OpError> {
         let window = &step.window;
+        if step.weights.groups == 1 {
+            return Ok(None);
+        }
         let along = |i: usize| {
             let (x, y) = (step.x.axes[2 + i].extent, step.y.axes[2 + i].extent);
             phases(window.kernel[i], window.stride[i], window.pad[i], x, y)
