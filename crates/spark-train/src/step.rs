@@ -48,19 +48,16 @@ impl TrainingStep {
     ///
     /// # Errors
     ///
-    /// [`TrainError::NoOutput`](crate::TrainError::NoOutput) and [`TrainError::Head`](crate::TrainError::Head) for heads that the network does not have;
-    /// [`TrainError::Gradient`](crate::TrainError::Gradient) naming a node and operator without gradient; [`TrainError::Model`](crate::TrainError::Model) as of
-    /// [`Model::from_graph`].
+    /// [`NoOutput`](crate::TrainError::NoOutput) and [`Head`](crate::TrainError::Head) for heads that the network does not
+    /// have; [`Gradient`](crate::TrainError::Gradient) naming a node and operator without gradient;
+    /// [`Model`](crate::TrainError::Model) as of [`Model::from_graph`].
     pub fn new(
         network: &AdaptedNetwork,
         heads: &[OutputHeads],
         input_shapes: &[(&str, Vec<usize>)],
         options: &RunOptions,
     ) -> Result<Self> {
-        let mut graph = network.graph().clone();
-        let n_outputs = graph.outputs.len();
-        let bound = bind(&graph, input_shapes)?;
-        let losses = add_losses(&mut graph, &bound, heads)?;
+        let (graph, losses) = with_losses(network, heads, input_shapes)?;
         let bound = bind(&graph, input_shapes)?;
         let wanted: Vec<&str> = network.factor_names().collect();
         let of = [losses.loss.as_str()];
@@ -75,7 +72,7 @@ impl TrainingStep {
             session,
             losses,
             seed,
-            n_outputs,
+            n_outputs: network.graph().outputs.len(),
             one: Tensor::from_f32(Vec::new(), vec![1.0])?,
         })
     }
@@ -100,8 +97,8 @@ impl TrainingStep {
     ///
     /// # Errors
     ///
-    /// [`TrainError::NoOutput`](crate::TrainError::NoOutput) for a target of an output that is not taught; [`TrainError::Model`](crate::TrainError::Model) for inputs and targets that
-    /// are missing or of other shapes.
+    /// [`NoOutput`](crate::TrainError::NoOutput) for a target of an output that is not taught;
+    /// [`Model`](crate::TrainError::Model) for inputs and targets that are missing or of other shapes.
     pub fn run(
         &mut self,
         network: &AdaptedNetwork,
@@ -180,15 +177,12 @@ impl Evaluation {
         input_shapes: &[(&str, Vec<usize>)],
         options: &RunOptions,
     ) -> Result<Self> {
-        let mut graph = network.graph().clone();
-        let n_outputs = graph.outputs.len();
-        let bound = bind(&graph, input_shapes)?;
-        let losses = add_losses(&mut graph, &bound, heads)?;
+        let (graph, losses) = with_losses(network, heads, input_shapes)?;
         let session = Model::from_graph(graph, options)?.session();
         Ok(Self {
             session,
             losses,
-            n_outputs,
+            n_outputs: network.graph().outputs.len(),
         })
     }
 
@@ -215,6 +209,18 @@ impl Evaluation {
             outputs,
         })
     }
+}
+
+/// The network with its losses behind it.
+fn with_losses(
+    network: &AdaptedNetwork,
+    heads: &[OutputHeads],
+    input_shapes: &[(&str, Vec<usize>)],
+) -> Result<(Graph, Losses)> {
+    let mut graph = network.graph().clone();
+    let bound = bind(&graph, input_shapes)?;
+    let losses = add_losses(&mut graph, &bound, heads)?;
+    Ok((graph, losses))
 }
 
 fn lent(tensors: &[(String, Tensor)]) -> impl Iterator<Item = (&str, &Tensor)> {
