@@ -75,3 +75,26 @@ fn check(tree: &Tree) -> Vec<Finding> {
     ];
     rules.iter().flat_map(|rule| rule(tree)).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command;
+
+    /// Here too, so that `cargo test` says it before what takes long. Without a repository the files are not known.
+    #[test]
+    fn this_tree_has_no_findings() {
+        // From the root, as a person starts it: a member's folder has other default members.
+        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+        let mut metadata = command::cargo(&["metadata", "--no-deps", "--format-version", "1"]);
+        let described = command::output_of(metadata.current_dir(root)).expect("cargo runs");
+        let workspace = Workspace::parse(&described).expect("cargo describes the workspace");
+        if !workspace.root.join(".git").exists() {
+            eprintln!("skipped: not a checkout of git");
+            return;
+        }
+        let tree = Tree::load(&workspace).expect("lists and reads");
+        let findings: Vec<String> = check(&tree).iter().map(ToString::to_string).collect();
+        assert_eq!(findings, Vec::<String>::new());
+    }
+}

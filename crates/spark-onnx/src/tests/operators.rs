@@ -777,34 +777,3 @@ fn group_norm_takes_positions_that_lie_apart() {
         compare(&graph, &inputs, 1e-5).unwrap_or_else(|e| panic!("{perm:?}: {e}"));
     }
 }
-
-/// Their weights are of another form than those that are rounded.
-#[test]
-fn transposed_convolutions_stay_in_f32_where_weights_have_few_bits() {
-    for groups in [1, 32] {
-        let shape = [1, 32, 4, 5];
-        let (mut graph, x) = graph_of(&shape);
-        let w = graph.add_constant("w", tensor(&[32, 32 / groups, 3, 3], 1));
-        let op = Op::ConvTranspose(ConvTranspose {
-            conv: Conv {
-                strides: vec![2, 2],
-                dilations: Vec::new(),
-                padding: Padding::Valid,
-                groups,
-            },
-            output_padding: Vec::new(),
-            output_shape: None,
-        });
-        let y = graph.add_node("y", op, &[Some(x), Some(w)]);
-        graph.outputs.push(y);
-        for precision in [crate::Precision::Fp8, crate::Precision::Fp4] {
-            let options = crate::RunOptions::new().with_precision(precision);
-            let model = crate::Model::from_graph(graph.clone(), &options).expect("plans");
-            let mut session = model.session();
-            session.run(&[("x", &tensor(&shape, 2))]).expect("runs");
-            for step in session.steps() {
-                assert_eq!(step.precision, crate::Precision::Fp32, "{}", step.name);
-            }
-        }
-    }
-}

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use half::{bf16, f16};
 use spark_onnx::cpu::Isa;
-use spark_onnx::graph::{Conv, Dim, Graph, MatMul, Op, Padding, bind};
+use spark_onnx::graph::{Conv, ConvTranspose, Dim, Graph, MatMul, Op, Padding, bind};
 use spark_onnx::precision::{Activations, Bf16Products, Fp16Products};
 use spark_onnx::{DType, ModelError, ModelRunner, Precision, RunOptions, Tensor};
 use spark_quant::{ExecutionPolicy, Quantizer, Recipe};
@@ -260,5 +260,39 @@ fn weights_that_are_halves_take_two_bytes_and_change_no_bit() {
         let want = run(&many, &options, &all_inputs)[0].1.to_f32();
         let bits = |values: &[f32]| values.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
         assert_eq!(bits(&got), bits(&want[..got.len()]), "{isa:?}");
+    }
+}
+
+/// Their weights are of another form than those that are rounded.
+#[test]
+fn transposed_convolutions_stay_in_f32_where_weights_have_few_bits() {
+    let tensor = |shape: &[usize], seed| {
+        Tensor::from_f32(shape, numbers(shape.iter().product(), seed)).expect("fits")
+    };
+    for groups in [1, 32] {
+        let shape = [1, 32, 4, 5];
+        let (mut graph, x) = super::operators::graph_of(&shape);
+        let w = graph.add_constant("w", tensor(&[32, 32 / groups, 3, 3], 1));
+        let op = Op::ConvTranspose(ConvTranspose {
+            conv: Conv {
+                strides: vec![2, 2],
+                dilations: Vec::new(),
+                padding: Padding::Valid,
+                groups,
+            },
+            output_padding: Vec::new(),
+            output_shape: None,
+        });
+        let y = graph.add_node("y", op, &[Some(x), Some(w)]);
+        graph.outputs.push(y);
+        for precision in [Precision::Fp8, Precision::Fp4] {
+            let options = RunOptions::new().with_precision(precision);
+            let model = crate::Model::from_graph(graph.clone(), &options).expect("plans");
+            let mut session = model.session();
+            session.run(&[("x", &tensor(&shape, 2))]).expect("runs");
+            for step in session.steps() {
+                assert_eq!(step.precision, Precision::Fp32, "{}", step.name);
+            }
+        }
     }
 }
