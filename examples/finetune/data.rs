@@ -1,6 +1,7 @@
 //! What a run is made of: network, teacher, samples, adapter.
 
 use std::error::Error;
+use std::path::Path;
 
 use spark_program::{about, progress};
 use sparkpilot::bench::read_batches;
@@ -9,9 +10,11 @@ use sparkpilot::dora::{Adapter, DoraConfig};
 use sparkpilot::onnx::graph::Graph;
 use sparkpilot::onnx::precision::Activations;
 use sparkpilot::onnx::{Precision, RunOptions, file};
-use sparkpilot::train::{AdaptedNetwork, Deployment, OutputHeads, Sample, layers, taught};
+use sparkpilot::train::{
+    AdaptedNetwork, Deployment, OutputHeads, Sample, driving_heads, layers, taught,
+};
 
-use crate::run::{Format, Options, Run, usage};
+use crate::run::{Format, Options, Run, Taught, usage};
 
 /// Everything that the options name.
 pub(crate) struct Material {
@@ -33,6 +36,10 @@ impl Material {
             ..
         } = &run.options;
         let graph = file::load(model).map_err(about(model))?;
+        let driving = match run.options.heads {
+            Taught::Numbers => None,
+            Taught::Driving => Some(driving(&graph, model)?),
+        };
         let teacher = match &run.options.teacher {
             Some(path) => file::load(path).map_err(about(path))?,
             None => graph.clone(),
@@ -49,12 +56,13 @@ impl Material {
         let bar = progress(Some(n as u64)).with_message("teacher");
         let seen = |done: usize| bar.set_position(done as u64);
         let of_teacher = run.options.teacher.as_ref().unwrap_or(model);
-        let mut training =
-            taught(&teacher, inputs, &RunOptions::new(), seen).map_err(about(of_teacher))?;
+        let exact = RunOptions::new().with_precision(Precision::Fp32);
+        let mut training = taught(&teacher, inputs, &exact, seen).map_err(about(of_teacher))?;
         bar.finish_and_clear();
         let held_back = training.split_off(n - n_held_back);
         training.truncate(n_training);
-        let heads = heads(&training[0]);
+        let heads = driving.unwrap_or_else(|| numbers(&training[0]));
+        let heads = weighted(heads, &run.options.head_weight)?;
         let deployment = match run.options.qat {
             None => Deployment::exact(),
             Some(format) => Deployment::new(&graph, precision(format), &[], &RunOptions::new())?,
@@ -117,7 +125,7 @@ impl Material {
     /// How the network is run without the adapter.
     pub(crate) fn options(&self) -> RunOptions {
         match self.deployment.precision() {
-            None => RunOptions::new(),
+            None => RunOptions::new().with_precision(Precision::Fp32),
             Some(precision) => RunOptions::new()
                 .with_precision(precision)
                 .with_activations(Activations::Exact),
@@ -132,8 +140,50 @@ fn precision(format: Format) -> Precision {
     }
 }
 
+/// Heads by the network's table.
+fn driving(graph: &Graph, model: &Path) -> Result<Vec<OutputHeads>, Box<dyn Error>> {
+    match driving_heads(graph).map_err(about(model))? {
+        Some(heads) => Ok(vec![heads]),
+        None => usage(&format!(
+            "--heads driving: neither the metadata of `{}` nor the length of its output says where its heads are",
+            model.display()
+        )),
+    }
+}
+
+/// Heads with the weights that were asked for; those of weight 0 are not there.
+fn weighted(
+    mut heads: Vec<OutputHeads>,
+    weights: &[(String, f64)],
+) -> Result<Vec<OutputHeads>, Box<dyn Error>> {
+    for (name, weight) in weights {
+        let mut named = 0;
+        let all = heads.iter_mut().flat_map(|of_output| &mut of_output.heads);
+        for head in all.filter(|head| head.name == *name) {
+            head.weight = *weight;
+            named += 1;
+        }
+        if named == 0 {
+            let all = heads.iter().flat_map(|of_output| &of_output.heads);
+            let names: Vec<&str> = all.map(|head| head.name.as_str()).collect();
+            return usage(&format!(
+                "--head-weight: there is no head `{name}`; there are {}",
+                names.join(", ")
+            ));
+        }
+    }
+    for of_output in &mut heads {
+        of_output.heads.retain(|head| head.weight > 0.0);
+    }
+    heads.retain(|of_output| !of_output.heads.is_empty());
+    if heads.is_empty() {
+        return usage("--head-weight: every head weighs 0, so that nothing is taught");
+    }
+    Ok(heads)
+}
+
 /// All numbers of all outputs.
-fn heads(sample: &Sample) -> Vec<OutputHeads> {
+fn numbers(sample: &Sample) -> Vec<OutputHeads> {
     let of = |(name, tensor): &(String, sparkpilot::onnx::Tensor)| OutputHeads {
         output: name.clone(),
         heads: vec![Head {

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use spark_program::{about, output, place, postponed};
 use sparkpilot::onnx::file;
-use sparkpilot::train::{AdaptedNetwork, Comparison, Deployment, compare};
+use sparkpilot::train::{AdaptedNetwork, Comparison, Deployment, Errors, compare};
 
 use crate::data::{Material, described};
 use crate::run::Run;
@@ -47,14 +47,18 @@ pub(crate) fn judge(
         )?;
     }
     println!("root mean square error on the frames held back, {n}");
-    for (name, error) in [
-        ("untouched", result.untouched),
-        ("with a bias", result.bias),
-        ("constant", result.constant),
-        ("trained", result.trained),
-    ] {
+    for (name, error) in named(&result.all) {
         println!("  {name:12} {error:.5}");
     }
+    if result.heads.len() > 1 {
+        let [a, b, c, d] = named(&result.all).map(|(name, _)| name);
+        println!("by head {:18} {a:>11} {b:>11} {c:>11} {d:>11}", "");
+        for (head, errors) in &result.heads {
+            let [a, b, c, d] = named(errors).map(|(_, error)| error);
+            println!("  {head:24} {a:11.5} {b:11.5} {c:11.5} {d:11.5}");
+        }
+    }
+    let result = result.all;
     if !result.trained.is_finite() {
         return Err("the trained network gives no finite numbers: a lower --lr may help".into());
     }
@@ -68,6 +72,15 @@ pub(crate) fn judge(
     Ok(ExitCode::SUCCESS)
 }
 
+fn named(errors: &Errors) -> [(&'static str, f64); 4] {
+    [
+        ("untouched", errors.untouched),
+        ("with a bias", errors.bias),
+        ("constant", errors.constant),
+        ("trained", errors.trained),
+    ]
+}
+
 fn json(
     run: &Run,
     material: &Material,
@@ -75,16 +88,26 @@ fn json(
     result: &Comparison,
 ) -> serde_json::Value {
     let size = network.adapter().size();
+    let errors = |errors: &Errors| {
+        serde_json::json!({
+            "untouched": errors.untouched,
+            "bias": errors.bias,
+            "constant": errors.constant,
+            "trained": errors.trained,
+        })
+    };
+    let heads = result.heads.iter();
+    let heads: Vec<_> = heads
+        .map(|(name, of_head)| serde_json::json!({ "head": name, "errors": errors(of_head) }))
+        .collect();
     serde_json::json!({
-        "schema": "spark-finetune/1",
+        "schema": "spark-finetune/2",
         "model": run.options.model.display().to_string(),
         "qat": material.deployment.precision().map(|precision| precision.to_string()),
         "frames": material.training.len(),
         "held_back": material.held_back.len(),
-        "untouched": result.untouched,
-        "bias": result.bias,
-        "constant": result.constant,
-        "trained": result.trained,
+        "errors": errors(&result.all),
+        "heads": heads,
         "adapter_fraction": size.fraction,
         "trainable": size.trainable,
     })

@@ -24,6 +24,14 @@ pub(crate) struct Options {
     /// Precision of the weights that the tuned network will be run in, which training sees
     #[arg(long, value_enum, value_name = "PRECISION")]
     pub(crate) qat: Option<Format>,
+    /// What is taught of the outputs
+    #[arg(long, value_enum, default_value_t = Taught::Numbers)]
+    #[serde(default)]
+    pub(crate) heads: Taught,
+    /// Weight of a head in the loss, 1 by default; 0 leaves it out
+    #[arg(long, value_name = "HEAD=WEIGHT", value_delimiter = ',', value_parser = weight)]
+    #[serde(default)]
+    pub(crate) head_weight: Vec<(String, f64)>,
     /// How often every frame is taken
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = count(1, 1_000_000))]
     pub(crate) epochs: usize,
@@ -64,6 +72,22 @@ pub(crate) struct Options {
 pub(crate) enum Format {
     Fp8,
     Fp4,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Taught {
+    /// Every number: mean squared differences, a head for each output
+    #[default]
+    Numbers,
+    /// Heads of openpilot's networks by what they mean: distributions, probabilities, classes
+    Driving,
+}
+
+fn weight(text: &str) -> Result<(String, f64), String> {
+    let (head, weight) = text.split_once('=').ok_or("expected HEAD=WEIGHT")?;
+    let weight = number(0.0, 1e6)(weight.trim())?;
+    Ok((name(head)?, weight))
 }
 
 fn name(text: &str) -> Result<String, String> {

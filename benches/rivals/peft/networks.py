@@ -85,7 +85,7 @@ ours, theirs = [], []
 for _ in range(arguments.rounds):
     said = subprocess.run(
         [arguments.ours, arguments.model]
-        + [str(n) for n in (arguments.batch, arguments.rank, arguments.threads)],
+        + [f"--{name}={getattr(arguments, name)}" for name in ("batch", "rank", "threads")],
         capture_output=True,
         text=True,
         check=True,

@@ -13,7 +13,8 @@
 //!
 //! `spark-onnx` runs the networks and knows nothing of this. [`DrivingPipeline`] is the whole chain of
 //! a vision and a policy network; [`recurrent`] is for the networks before it, which hand a state
-//! from frame to frame. [`slices::OutputLayout`] names the parts of any network's output vector.
+//! from frame to frame. [`slices::OutputLayout`] names the parts of any network's output vector, [`heads::HeadMeaning`]
+//! says what each is to a loss.
 //! [`zoo`] builds networks with the same inputs and outputs and random weights.
 //!
 //! Source: openpilot's `selfdrive/modeld` of February 2026 (MIT).
@@ -22,6 +23,7 @@
 
 mod error;
 pub mod frame;
+pub mod heads;
 pub mod history;
 pub mod metadata;
 mod output_slice;

@@ -1,6 +1,6 @@
 //! How long does a step of training take beside a forward pass, and in which kernels?
 //!
-//! Run: `cargo run --release -p spark-train --example step_speed -- MODEL.onnx [BATCH] [RANK] [THREADS]`
+//! Run: `cargo run --release -p spark-train --example step_speed -- MODEL.onnx [--batch 8] [--rank 4] [--threads 2]`
 //!
 //! Adapts every layer that is not in groups and holds the rank, teaches the network its own outputs, and tells medians of eleven
 //! turns of both. Inputs are made up.
@@ -9,26 +9,52 @@
 
 use std::collections::BTreeMap;
 use std::error::Error;
+use std::path::PathBuf;
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use clap::Parser;
 use spark_dora::DoraConfig;
 use spark_dora::loss::{Head, HeadKind};
-use spark_onnx::{Model, RunOptions};
+use spark_onnx::{Model, Precision, RunOptions};
 use spark_onnx_graph::graph::{Dim, Graph};
 use spark_onnx_graph::{Tensor, file};
+use spark_program::{about, count};
 use spark_train::{AdaptedNetwork, OutputHeads, TrainingStep, layers, with_free_batch};
 
 const TURNS: usize = 11;
 
-fn main() -> Result<(), Box<dyn Error>> {
-    let mut arguments = std::env::args().skip(1);
-    let path = arguments
-        .next()
-        .ok_or("usage: step_speed MODEL.onnx [BATCH] [RANK] [THREADS]")?;
-    let mut number = |default| arguments.next().map_or(Ok(default), |text| text.parse());
-    let (batch, rank): (usize, usize) = (number(8)?, number(4)?);
-    let options = RunOptions::new().with_threads(number(2)?);
-    let graph = file::load(path.as_ref())?;
+/// Time of a training step beside that of a forward pass
+#[derive(Parser)]
+#[command(name = "step_speed", arg_required_else_help = true)]
+struct Arguments {
+    /// ONNX file
+    #[arg(value_name = "FILE.onnx")]
+    model: PathBuf,
+    /// Samples of a step
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = count(1, 4096))]
+    batch: usize,
+    /// Rank of the adapters
+    #[arg(long, value_name = "R", default_value_t = 4, value_parser = count(1, 4096))]
+    rank: usize,
+    /// Threads
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = count(1, 1024))]
+    threads: usize,
+}
+
+fn main() -> ExitCode {
+    spark_program::run(|arguments: Arguments| -> Result<ExitCode, Box<dyn Error>> {
+        measure(&arguments)?;
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+fn measure(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
+    let (batch, rank) = (arguments.batch, arguments.rank);
+    let options = RunOptions::new()
+        .with_precision(Precision::Fp32)
+        .with_threads(arguments.threads);
+    let graph = file::load(&arguments.model).map_err(about(&arguments.model))?;
     let inputs = made_up(&graph, batch)?;
     let lent: Vec<_> = inputs.iter().map(|(name, t)| (name.as_str(), t)).collect();
 

@@ -19,9 +19,18 @@ use crate::network::AdaptedNetwork;
 use crate::step::Evaluation;
 use crate::trainer::Sample;
 
-/// Errors of the taught numbers on samples that were held back: root of the mean square.
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// Errors on samples that were held back: of all taught numbers, and of each head's.
+#[derive(Debug, Clone, PartialEq)]
 pub struct Comparison {
+    /// Of all heads.
+    pub all: Errors,
+    /// By head, in their order.
+    pub heads: Vec<(String, Errors)>,
+}
+
+/// Errors of some numbers: root of the mean square.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Errors {
     /// Of the network without adapter.
     pub untouched: f64,
     /// Of the same with mean errors taken off.
@@ -32,7 +41,7 @@ pub struct Comparison {
     pub trained: f64,
 }
 
-impl Comparison {
+impl Errors {
     /// The best that is had without training.
     pub fn best_without(&self) -> f64 {
         self.untouched.min(self.bias).min(self.constant)
@@ -86,7 +95,7 @@ pub fn compare(
         .map(|(name, tensor)| (name, tensor.shape().to_vec()))
         .collect();
     let mut evaluation = Evaluation::new(network, heads, &shapes, &RunOptions::new())?;
-    let mut sums = [0.0; 4];
+    let mut squares = vec![[0.0; 4]; n];
     for sample in held_back {
         let (got, want) = (without(sample)?, targets(sample)?);
         let mut taught = lent(&sample.targets);
@@ -101,19 +110,41 @@ pub fn compare(
                 constant[i] - want[i],
                 trained[i] - want[i],
             ];
-            for (sum, error) in sums.iter_mut().zip(errors) {
+            for (sum, error) in squares[i].iter_mut().zip(errors) {
                 *sum += error * error;
             }
         }
     }
-    let [untouched, bias, constant, trained] =
-        sums.map(|sum| (sum / (held_back.len() * n) as f64).sqrt());
+    let of_head = heads_of_numbers(heads, &held_back[0].targets)?;
+    let names = heads.iter().flat_map(|of_output| &of_output.heads);
+    let by_head = names.enumerate().map(|(position, head)| {
+        let own = squares.iter().zip(&of_head);
+        let own = own.filter(|&(_, &other)| other == position);
+        let errors = errors(own.map(|(sums, _)| sums), held_back.len());
+        (head.name.clone(), errors)
+    });
     Ok(Comparison {
+        all: errors(squares.iter(), held_back.len()),
+        heads: by_head.collect(),
+    })
+}
+
+/// From the sums of the squares of each number over `n_samples`.
+fn errors<'s>(squares: impl Iterator<Item = &'s [f64; 4]>, n_samples: usize) -> Errors {
+    let (mut sums, mut n) = ([0.0; 4], 0);
+    for of_number in squares {
+        n += n_samples;
+        for (sum, square) in sums.iter_mut().zip(of_number) {
+            *sum += square;
+        }
+    }
+    let [untouched, bias, constant, trained] = sums.map(|sum| (sum / n as f64).sqrt());
+    Errors {
         untouched,
         bias,
         constant,
         trained,
-    })
+    }
 }
 
 fn lent(tensors: &[(String, Tensor)]) -> Vec<(&str, &Tensor)> {
@@ -125,7 +156,22 @@ fn lent(tensors: &[(String, Tensor)]) -> Vec<(&str, &Tensor)> {
 
 /// The numbers of all heads, of one sample.
 fn taught_numbers(heads: &[OutputHeads], outputs: &[(String, Tensor)]) -> Result<Vec<f64>> {
+    let numbers = positioned_numbers(heads, outputs)?;
+    Ok(numbers.into_iter().map(|(_, number)| number).collect())
+}
+
+/// For each of those numbers the position of its head.
+fn heads_of_numbers(heads: &[OutputHeads], outputs: &[(String, Tensor)]) -> Result<Vec<usize>> {
+    let numbers = positioned_numbers(heads, outputs)?;
+    Ok(numbers.into_iter().map(|(head, _)| head).collect())
+}
+
+fn positioned_numbers(
+    heads: &[OutputHeads],
+    outputs: &[(String, Tensor)],
+) -> Result<Vec<(usize, f64)>> {
     let mut numbers = Vec::new();
+    let mut before = 0;
     for of_output in heads {
         let name = &of_output.output;
         let Some((_, tensor)) = outputs.iter().find(|(other, _)| other == name) else {
@@ -136,16 +182,17 @@ fn taught_numbers(heads: &[OutputHeads], outputs: &[(String, Tensor)]) -> Result
         };
         let row = tensor.shape().last().copied().unwrap_or(1).max(1);
         for values in tensor.to_f64().chunks(row) {
-            for head in &of_output.heads {
+            for (position, head) in (before..).zip(&of_output.heads) {
                 let range = head.range.clone();
                 let part = values.get(range).ok_or_else(|| TrainError::Head {
                     head: head.name.clone(),
                     output: name.clone(),
                     reason: format!("it is at {:?} of {} numbers", head.range, values.len()),
                 })?;
-                numbers.extend_from_slice(part);
+                numbers.extend(part.iter().map(|&number| (position, number)));
             }
         }
+        before += of_output.heads.len();
     }
     Ok(numbers)
 }

@@ -22,6 +22,9 @@ pub enum TrainError {
     /// Of candle, which holds the variables.
     #[error("{0}")]
     Candle(#[from] candle_core::Error),
+    /// The table of a network's heads cannot be read, or does not fit its output.
+    #[error("{0}")]
+    Layout(#[from] spark_openpilot::OpenpilotError),
     /// Nothing of the network would be trained.
     #[error(
         "the settings mean no layer of this network; it has {}",
@@ -51,6 +54,14 @@ pub enum TrainError {
         output: String,
         /// Its largest difference for a largest value of 1.
         off: f32,
+    },
+    /// Steps were asked for in another precision than theirs.
+    #[error(
+        "steps of training are computed in fp32, not in {asked}; what rounded weights lose is for a `Deployment` to say"
+    )]
+    NotExact {
+        /// What the options ask for.
+        asked: String,
     },
     /// The network has no output of this name.
     #[error("the network has no output `{name}`; it has {}", list(available))]

@@ -4,6 +4,7 @@
 //! network    layers by name; the adapter written into the graph; the merged graph     AdaptedNetwork
 //! loss       heads of outputs and what they are taught                                OutputHeads
 //! step       network, losses and gradients as one plan                                TrainingStep, Evaluation
+//! driving    heads of openpilot's networks by what they mean                            driving_heads
 //! teacher    another network's outputs as targets                                       taught
 //! comparison what training gained beside a bias and a constant                          compare
 //! trainer    order, AdamW, checkpoints, the best epoch; goes on where it was killed      Trainer
@@ -14,6 +15,7 @@
 //! [`spark_onnx`]'s.
 
 mod comparison;
+mod driving;
 mod error;
 mod loss;
 mod network;
@@ -21,7 +23,8 @@ mod step;
 mod teacher;
 mod trainer;
 
-pub use comparison::{Comparison, compare};
+pub use comparison::{Comparison, Errors, compare};
+pub use driving::driving_heads;
 pub use error::{Result, TrainError};
 pub use loss::OutputHeads;
 pub use network::{

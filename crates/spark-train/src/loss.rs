@@ -173,6 +173,13 @@ fn check(output: &str, head: &Head, shape: &[usize]) -> Result<()> {
             "centres and log widths are {} numbers, an odd count",
             range.len()
         )),
+        HeadKind::Hypotheses {
+            hypotheses,
+            selections,
+        } if values_of(range.len(), hypotheses, selections).is_none() => refused(format!(
+            "{} numbers are no {hypotheses} hypotheses of centres, log widths and {selections} logits",
+            range.len()
+        )),
         HeadKind::Softmax { classes } if classes == 0 || !range.len().is_multiple_of(classes) => {
             refused(format!(
                 "{} numbers are no rows of {classes} classes",
@@ -186,6 +193,14 @@ fn check(output: &str, head: &Head, shape: &[usize]) -> Result<()> {
         }
         _ => Ok(()),
     }
+}
+
+/// Centres of one hypothesis, where `len` numbers are so many of them.
+fn values_of(len: usize, hypotheses: usize, selections: usize) -> Option<usize> {
+    let one = len.checked_div(hypotheses)?;
+    let values = one.checked_sub(selections)? / 2;
+    let fits = values > 0 && selections > 0 && hypotheses * (2 * values + selections) == len;
+    fits.then_some(values)
 }
 
 struct Writer<'g> {
@@ -275,14 +290,30 @@ impl Writer<'_> {
         Ok(self.op(Slice, &operands))
     }
 
-    fn reduce(&mut self, kind: ReduceKind, x: ValueId, axes: Option<i64>) -> Built {
+    fn reshape(&mut self, x: ValueId, shape: Vec<i64>) -> Built {
+        let shape = self.whole(shape)?;
+        let op = Reshape { allow_zero: false };
+        Ok(self.op(op, &[x, shape]))
+    }
+
+    fn reduce(&mut self, kind: ReduceKind, x: ValueId, axis: Option<i64>) -> Built {
+        self.reduced(kind, x, axis, false)
+    }
+
+    fn reduced(
+        &mut self,
+        kind: ReduceKind,
+        x: ValueId,
+        axis: Option<i64>,
+        keep_dims: bool,
+    ) -> Built {
         let op = Reduce {
             kind,
-            keep_dims: false,
+            keep_dims,
             noop_with_empty_axes: false,
         };
         let mut operands = vec![x];
-        if let Some(axis) = axes {
+        if let Some(axis) = axis {
             operands.push(self.whole(vec![axis])?);
         }
         Ok(self.op(op, &operands))
@@ -310,22 +341,29 @@ impl Writer<'_> {
                 let distances = self.unary(Unary::Abs, d);
                 self.mean(distances)
             }
-            HeadKind::Mdn => self.laplace_kl(teacher, student, head.range.len() / 2),
+            HeadKind::Mdn => {
+                let apart = self.laplace_kl(teacher, student, head.range.len() / 2)?;
+                self.mean(apart)
+            }
+            HeadKind::Hypotheses {
+                hypotheses,
+                selections,
+            } => {
+                let one = head.range.len() / hypotheses;
+                self.hypotheses_divergence([teacher, student], hypotheses, [one, selections])
+            }
             HeadKind::Sigmoid => self.sigmoid_divergence(teacher, student),
             HeadKind::Softmax { classes } => {
-                let mut rows = |x| {
-                    let shape = self.whole(vec![-1, classes as i64])?;
-                    let op = Reshape { allow_zero: false };
-                    Ok::<_, ModelError>(self.op(op, &[x, shape]))
-                };
-                let (teacher, student) = (rows(teacher)?, rows(student)?);
+                let rows = vec![-1, classes as i64];
+                let teacher = self.reshape(teacher, rows.clone())?;
+                let student = self.reshape(student, rows)?;
                 self.softened(teacher, student, 1.0)
             }
             HeadKind::Features { temperature } => self.softened(teacher, student, temperature),
         }
     }
 
-    /// Mean of `log(b2 / b1) + |d| / b2 + (b1 / b2) exp(-|d| / b1) - 1`, 1 being the teacher.
+    /// `log(b2 / b1) + |d| / b2 + (b1 / b2) exp(-|d| / b1) - 1`, 1 being the teacher; of each value, in the last axis.
     fn laplace_kl(&mut self, teacher: ValueId, student: ValueId, n: usize) -> Built {
         let mut split = |x| {
             let centre = self.slice(x, 0, n)?;
@@ -350,8 +388,35 @@ impl Writer<'_> {
         let near = per(self, exponent);
         let sum = self.op(Op::Variadic(Variadic::Sum), &[ratio, far, near]);
         let less = self.number(-1.0)?;
-        let sum = self.binary(Binary::Add, sum, less);
-        self.mean(sum)
+        Ok(self.binary(Binary::Add, sum, less))
+    }
+
+    /// As [`spark_dora::loss::hypotheses_divergence`], of `hypotheses` of `one` numbers each, the last of which are logits.
+    fn hypotheses_divergence(
+        &mut self,
+        heads: [ValueId; 2],
+        hypotheses: usize,
+        [one, selections]: [usize; 2],
+    ) -> Built {
+        let values = (one - selections) / 2;
+        let mut rows = [ValueId(0); 2];
+        let mut choices = rows;
+        for ((rows, choice), head) in rows.iter_mut().zip(&mut choices).zip(heads) {
+            let shape = vec![-1, hypotheses as i64, one as i64];
+            *rows = self.reshape(head, shape)?;
+            let logits = self.slice(*rows, 2 * values, one)?;
+            *choice = self.op(log_softmax(1), &[logits]);
+        }
+        let ([teacher, student], [chosen, choice]) = (rows, choices);
+        let apart = self.laplace_kl(teacher, student, values)?;
+        let apart = self.reduced(ReduceKind::Mean, apart, Some(-1), true)?;
+        let choice = self.binary(Binary::Sub, chosen, choice);
+        let choice = self.times(choice, 1.0 / values as f64)?;
+        let both = self.binary(Binary::Add, choice, apart);
+        let likely = self.unary(Unary::Exp, chosen);
+        let weighed = self.binary(Binary::Mul, likely, both);
+        let sums = self.reduce(ReduceKind::Sum, weighed, Some(1))?;
+        self.mean(sums)
     }
 
     fn log_sigmoid(&mut self, x: ValueId) -> Built {
@@ -382,12 +447,7 @@ impl Writer<'_> {
     fn softened(&mut self, teacher: ValueId, student: ValueId, temperature: f64) -> Built {
         let mut log = |x| {
             let soft = self.times(x, 1.0 / temperature)?;
-            let op = Softmax {
-                axis: -1,
-                log: true,
-                flatten: false,
-            };
-            Ok::<_, ModelError>(self.op(op, &[soft]))
+            Ok::<_, ModelError>(self.op(log_softmax(-1), &[soft]))
         };
         let (teacher, student) = (log(teacher)?, log(student)?);
         let likely = self.unary(Unary::Exp, teacher);
@@ -396,5 +456,13 @@ impl Writer<'_> {
         let sums = self.reduce(ReduceKind::Sum, terms, Some(-1))?;
         let mean = self.mean(sums)?;
         self.times(mean, temperature * temperature)
+    }
+}
+
+fn log_softmax(axis: i64) -> Softmax {
+    Softmax {
+        axis,
+        log: true,
+        flatten: false,
     }
 }

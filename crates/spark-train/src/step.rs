@@ -6,16 +6,19 @@
 //!
 //! The plan is the engine's, as for inference: memory is laid out before the first step and used again in each, frozen weights are
 //! packed once, and the results have the same bits whatever the number of threads. The variables stay candle's, so that
-//! optimisers, clipping and files are spark-dora's.
+//! optimisers, clipping and files are spark-dora's; the weights of layers that are adapted and rounded are formed of them before
+//! the plan runs, and their gradients taken apart behind it.
+//!
+//! Steps are in f32, whatever the environment says of precisions.
 
 use spark_dora::optim::Gradients;
-use spark_onnx::{Model, RunOptions, Session, StepInfo};
+use spark_onnx::{Model, Precision, RunOptions, Session, StepInfo};
 use spark_onnx_graph::Tensor;
 use spark_onnx_graph::backward::{WithGradients, with_gradients};
 use spark_onnx_graph::graph::{Graph, bind};
 use spark_onnx_graph::reference::gradient::GradientOptions;
 
-use crate::error::Result;
+use crate::error::{Result, TrainError};
 use crate::loss::{Losses, OutputHeads, add_losses};
 use crate::network::AdaptedNetwork;
 
@@ -50,6 +53,7 @@ impl TrainingStep {
     ///
     /// [`NoOutput`](crate::TrainError::NoOutput) and [`Head`](crate::TrainError::Head) for heads that the network does not
     /// have; [`Gradient`](crate::TrainError::Gradient) naming a node and operator without gradient;
+    /// [`NotExact`](crate::TrainError::NotExact) for options that ask for another precision than fp32;
     /// [`Model`](crate::TrainError::Model) as of [`Model::from_graph`].
     pub fn new(
         network: &AdaptedNetwork,
@@ -67,7 +71,7 @@ impl TrainingStep {
             ..
         } = with_gradients(&bound, &wanted, &of, &[], GradientOptions::default())?;
         let seed = output_gradients.into_iter().next().unwrap_or_default();
-        let session = Model::from_graph(graph, options)?.session();
+        let session = Model::from_graph(graph, &exact(options)?)?.session();
         Ok(Self {
             session,
             losses,
@@ -178,7 +182,7 @@ impl Evaluation {
         options: &RunOptions,
     ) -> Result<Self> {
         let (graph, losses) = with_losses(network, heads, input_shapes)?;
-        let session = Model::from_graph(graph, options)?.session();
+        let session = Model::from_graph(graph, &exact(options)?)?.session();
         Ok(Self {
             session,
             losses,
@@ -209,6 +213,23 @@ impl Evaluation {
             outputs,
         })
     }
+}
+
+/// The same options in f32. What they do not say, the environment would.
+fn exact(options: &RunOptions) -> Result<RunOptions> {
+    let others = options.precision.into_iter();
+    let mut others = others.chain(options.by_step.values().copied());
+    if let Some(other) = others.find(|&precision| precision != Precision::Fp32) {
+        return Err(TrainError::NotExact {
+            asked: other.to_string(),
+        });
+    }
+    if options.calibration.is_some() {
+        return Err(TrainError::NotExact {
+            asked: "formats of a calibration".to_owned(),
+        });
+    }
+    Ok(options.clone().with_precision(Precision::Fp32))
 }
 
 /// The network with its losses behind it.

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! Mdn       [mu (n), log width (n)]   log widths above 11 count as 11     laplace_kl
+//! Hypotheses  several of those, each with logits that say which holds     hypotheses_divergence
 //! Sigmoid   one logit per probability                                     cross entropy with the teacher's
 //! Softmax   logits of classes, in rows of `classes`                       cross entropy with the teacher's
 //! Features  numbers without a meaning of their own                        softened(T)
@@ -10,7 +11,8 @@
 //! ```
 //!
 //! Where a head lies in the output vector is for the caller to say: the model's metadata know
-//! (`spark_openpilot::metadata`). Multi-hypothesis heads of old models are for [`super::winner_takes_all`].
+//! (`spark_openpilot::slices`), and what its numbers mean (`spark_openpilot::heads`). Recorded paths instead of a teacher are for
+//! [`super::winner_takes_all`].
 
 use candle_core::{D, Tensor};
 use std::ops::Range;
@@ -26,6 +28,13 @@ pub const MAX_LOG_WIDTH: f64 = 11.0;
 pub enum HeadKind {
     /// Half centres, half log widths.
     Mdn,
+    /// Several such distributions, one after the other, each with logits behind it that say which of them holds.
+    Hypotheses {
+        /// Distributions.
+        hypotheses: usize,
+        /// Logits of each: choices that are made apart.
+        selections: usize,
+    },
     /// Logits of independent yes-or-no answers.
     Sigmoid,
     /// Logits of so many classes, perhaps several times.
@@ -83,6 +92,55 @@ pub fn softened(teacher: &Tensor, student: &Tensor, temperature: f64) -> Result<
     Ok((divergence.mean_all()? * (temperature * temperature))?)
 }
 
+/// How far a student's mixtures of Laplace distributions are from a teacher's, for each of their values, hypothesis by hypothesis:
+/// the divergence of the choice plus that of each hypothesis, weighed by how likely the teacher holds it. By the chain rule it is
+/// no less than the divergence of the mixtures, and 0 where both agree. Over `n` values,
+///
+/// ```text
+/// sum over h of p(h) (mean over values of laplace_kl(h) + (log p(h) - log q(h)) / n)
+/// ```
+///
+/// and the mean of that over the choices that are made apart. Hypotheses keep their places: a student that begins as the teacher
+/// does has the same in each.
+///
+/// # Shapes
+///
+/// Last axes of `hypotheses * (2 n + selections)` numbers: for each hypothesis centres, log widths and logits.
+///
+/// # Errors
+///
+/// As candle's, for shapes that differ, do not divide so, or leave no value.
+pub fn hypotheses_divergence(
+    teacher: &Tensor,
+    student: &Tensor,
+    hypotheses: usize,
+    selections: usize,
+) -> Result<Tensor> {
+    let len = student.dim(D::Minus1)?;
+    let n = (len / hypotheses.max(1)).saturating_sub(selections) / 2;
+    if n == 0 || selections == 0 || hypotheses * (2 * n + selections) != len {
+        let reason = format!(
+            "{len} numbers are no {hypotheses} hypotheses of centres, log widths and {selections} logits"
+        );
+        return Err(candle_core::Error::msg(reason).into());
+    }
+    // [rows, hypotheses, n] twice, [rows, hypotheses, selections]
+    let parts = |t: &Tensor| {
+        let rows = t.reshape(((), hypotheses, 2 * n + selections))?;
+        let (centre, log_width) = split_mdn(&rows.narrow(D::Minus1, 0, 2 * n)?)?;
+        let logits = rows.narrow(D::Minus1, 2 * n, selections)?.contiguous()?;
+        let choice = candle_nn::ops::log_softmax(&logits, 1)?;
+        Ok::<_, crate::DoraError>((centre, log_width, choice))
+    };
+    let (teacher_centre, teacher_log, teacher_choice) = parts(&teacher.detach())?;
+    let (centre, log_width, choice) = parts(student)?;
+    let apart = laplace_kl((&teacher_centre, &teacher_log), &centre, &log_width)?;
+    let apart = apart.mean_keepdim(D::Minus1)?;
+    let chosen = ((&teacher_choice - choice)? / n as f64)?;
+    let weighed = (teacher_choice.exp()? * chosen.broadcast_add(&apart)?)?;
+    Ok(weighed.sum(1)?.mean_all()?)
+}
+
 /// Cross entropy of independent probabilities given as logits, less the teacher's own entropy.
 ///
 /// # Errors
@@ -129,6 +187,10 @@ pub fn distil(
                 let (centre, log_width) = split_mdn(&student)?;
                 laplace_kl((&teacher_centre, &teacher_log), &centre, &log_width)?.mean_all()?
             }
+            HeadKind::Hypotheses {
+                hypotheses,
+                selections,
+            } => hypotheses_divergence(&teacher, &student, hypotheses, selections)?,
             HeadKind::Sigmoid => sigmoid_divergence(&teacher, &student)?,
             HeadKind::Softmax { classes } => {
                 let rows = |t: &Tensor| t.reshape(((), classes));

@@ -10,6 +10,9 @@ mod distil;
 mod laplace;
 mod metric;
 
-pub use distil::{Head, HeadKind, MAX_LOG_WIDTH, distil, sigmoid_divergence, softened, split_mdn};
+pub use distil::{
+    Head, HeadKind, MAX_LOG_WIDTH, distil, hypotheses_divergence, sigmoid_divergence, softened,
+    split_mdn,
+};
 pub use laplace::{laplace_kl, laplace_nll, winner_takes_all};
 pub use metric::{mean_absolute, within};

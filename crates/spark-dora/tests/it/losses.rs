@@ -2,8 +2,8 @@
 
 use candle_core::{Device, Tensor, Var};
 use spark_dora::loss::{
-    Head, HeadKind, distil, laplace_kl, laplace_nll, mean_absolute, softened, winner_takes_all,
-    within,
+    Head, HeadKind, distil, hypotheses_divergence, laplace_kl, laplace_nll, mean_absolute,
+    softened, winner_takes_all, within,
 };
 
 use crate::data::{assert_close, noise, values};
@@ -95,6 +95,76 @@ fn divergences_are_zero_where_both_agree_and_have_gradients() {
     });
     assert!(values(&softened(&mu, &mu, 4.0).unwrap())[0].abs() < 1e-12);
     check_gradients("softened", &[&mu2], || softened(&mu, &mu2, 4.0).unwrap());
+}
+
+/// Two mixtures of two: the formula, number by number, and beside it the divergence of the mixtures themselves, integrated.
+#[test]
+fn hypotheses_are_no_nearer_than_their_mixtures() {
+    let one = |mixture: [[f64; 3]; 2]| {
+        let numbers: Vec<f64> = mixture.into_iter().flatten().collect();
+        Tensor::from_vec(numbers, (1, 6), &Device::Cpu).unwrap()
+    };
+    let chances = |mixture: [[f64; 3]; 2]| {
+        let weights = mixture.map(|[_, _, logit]| logit.exp());
+        weights.map(|weight| weight / weights.iter().sum::<f64>())
+    };
+    let density = |mixture: [[f64; 3]; 2], x: f64| {
+        let parts = mixture.iter().zip(chances(mixture));
+        let part = |(&[mu, log, _], chance): (&[f64; 3], f64)| {
+            chance * (-(x - mu).abs() / log.exp()).exp() / (2.0 * log.exp())
+        };
+        parts.map(part).sum::<f64>()
+    };
+    for (teacher, student) in [
+        (
+            [[0.0, 0.0, 1.0], [3.0, -0.5, 0.0]],
+            [[0.5, 0.3, 0.2], [2.0, 0.0, 0.4]],
+        ),
+        (
+            [[0.0, 0.0, 2.0], [3.0, -0.5, 0.0]],
+            [[3.0, -0.5, 0.0], [0.0, 0.0, 2.0]],
+        ),
+        (
+            [[-1.0, 0.2, 0.0], [1.0, 0.1, 0.0]],
+            [[-1.0, 0.2, 5.0], [1.0, 0.1, 0.0]],
+        ),
+    ] {
+        let got = hypotheses_divergence(&one(teacher), &one(student), 2, 1).unwrap();
+        let got = values(&got)[0];
+        let mut want = 0.0;
+        for (i, (p, q)) in chances(teacher)
+            .into_iter()
+            .zip(chances(student))
+            .enumerate()
+        {
+            let ([mu1, log1, _], [mu2, log2, _]) = (teacher[i], student[i]);
+            let d = (mu1 - mu2).abs();
+            let apart =
+                log2 - log1 + d / log2.exp() + (log1 - log2).exp() * (-d / log1.exp()).exp() - 1.0;
+            want += p * (apart + (p / q).ln());
+        }
+        assert!((got - want).abs() < 1e-12, "{got} for {want}");
+        let steps = (-40_000..=40_000).map(|i| f64::from(i) * 1e-3);
+        let mixtures: f64 = steps
+            .map(|x| {
+                let (p, q) = (density(teacher, x), density(student, x));
+                1e-3 * p * (p / q).ln()
+            })
+            .sum();
+        assert!(
+            mixtures > -1e-6 && got >= mixtures - 1e-6,
+            "{got}, mixtures {mixtures}"
+        );
+    }
+    let (teacher, student) = (var(&[2, 3, 14], 1), var(&[2, 3, 14], 2));
+    let loss =
+        |teacher: &Var, student: &Var| hypotheses_divergence(teacher, student, 2, 3).unwrap();
+    assert!(values(&loss(&teacher, &teacher))[0].abs() < 1e-12);
+    check_gradients("hypotheses", &[&student], || loss(&teacher, &student));
+    for (hypotheses, selections) in [(2, 7), (0, 1), (2, 0), (3, 2), (14, 1)] {
+        let refused = hypotheses_divergence(&teacher, &student, hypotheses, selections);
+        assert!(refused.is_err(), "{hypotheses} of {selections}");
+    }
 }
 
 #[test]

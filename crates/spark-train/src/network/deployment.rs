@@ -108,7 +108,8 @@ impl Deployment {
         let want = Model::from_graph(graph.clone(), options)?
             .session()
             .run(inputs)?;
-        let exact = Model::from_graph(rounded, &RunOptions::new())?;
+        let exact = RunOptions::new().with_precision(Precision::Fp32);
+        let exact = Model::from_graph(rounded, &exact)?;
         let got = exact.session().run(inputs)?;
         for ((output, got), (_, want)) in got.iter().zip(&want) {
             let (got, want) = (got.to_f32(), want.to_f32());

@@ -246,9 +246,12 @@ impl AdaptedNetwork {
         (&self.layers[*layer], trained)
     }
 
-    /// What the numbers of training hang on here, by name: the network's constants, the adapter's settings, the precision.
+    /// What the numbers of training hang on here, by name: the network's nodes and constants, the adapter's settings, the precision.
     pub(crate) fn identity(&self) -> Vec<(String, String)> {
         let mut hash = crc32fast::Hasher::new();
+        for node in &self.base.nodes {
+            hash.update(format!("{:?} {:?} {:?}", node.op, node.inputs, node.outputs).as_bytes());
+        }
         for constant in self.base.values.iter().filter_map(|v| v.constant.as_ref()) {
             for value in constant.to_f64() {
                 hash.update(&value.to_le_bytes());

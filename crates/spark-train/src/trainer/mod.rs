@@ -112,7 +112,7 @@ impl<'d> Trainer<'d> {
             count: 0,
             best: None,
             waited: 0,
-            settings: run_of(&settings, &network, &heads, training)?,
+            settings: run_of(&settings, &network, &heads, [Some(training), validation])?,
         };
         Ok(Self {
             network,
@@ -479,17 +479,22 @@ fn run_of(
     settings: &TrainerSettings,
     network: &AdaptedNetwork,
     heads: &[OutputHeads],
-    samples: &dyn Samples,
+    [training, validation]: [Option<&dyn Samples>; 2],
 ) -> Result<Vec<(String, String)>> {
     let mut named = settings.of_numbers();
     if settings.decay != Decay::Constant {
-        let total = total_steps(settings, samples.len())?;
+        let total = total_steps(settings, training.map_or(0, |samples| samples.len()))?;
         named.push(("steps in all".to_owned(), total.to_string()));
     }
     named.extend(network.identity());
     named.push(("heads".to_owned(), format!("{heads:?}")));
-    let digest = digest(samples)?;
-    named.push(("samples".to_owned(), format!("{digest:08x}")));
+    for (name, samples) in [("samples", training), ("held back", validation)] {
+        let digest = match samples.filter(|samples| !samples.is_empty()) {
+            Some(samples) => format!("{} {:08x}", samples.len(), digest(samples)?),
+            None => "none".to_owned(),
+        };
+        named.push((name.to_owned(), digest));
+    }
     Ok(named)
 }
 

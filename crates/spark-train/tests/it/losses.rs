@@ -40,6 +40,15 @@ fn heads() -> Vec<Head> {
         head("squares", 0..3, HeadKind::Squares, 1.0),
         head("distances", 1..4, HeadKind::Distances, 0.5),
         head("mdn", 2..8, HeadKind::Mdn, 2.0),
+        head(
+            "hypotheses",
+            0..12,
+            HeadKind::Hypotheses {
+                hypotheses: 2,
+                selections: 2,
+            },
+            1.25,
+        ),
         head("sigmoid", 8..11, HeadKind::Sigmoid, 0.25),
         head("softmax", 4..12, HeadKind::Softmax { classes: 4 }, 1.5),
         head(
@@ -156,6 +165,30 @@ fn heads_that_do_not_fit_are_refused_by_name() {
         (
             head("a", 0..3, HeadKind::Mdn, 1.0),
             "centres and log widths are 3 numbers, an odd count",
+        ),
+        (
+            head(
+                "a",
+                0..10,
+                HeadKind::Hypotheses {
+                    hypotheses: 2,
+                    selections: 2,
+                },
+                1.0,
+            ),
+            "10 numbers are no 2 hypotheses of centres, log widths and 2 logits",
+        ),
+        (
+            head(
+                "a",
+                0..3,
+                HeadKind::Hypotheses {
+                    hypotheses: 0,
+                    selections: 1,
+                },
+                1.0,
+            ),
+            "3 numbers are no 0 hypotheses of centres, log widths and 1 logits",
         ),
         (
             head("a", 0..3, HeadKind::Softmax { classes: 2 }, 1.0),

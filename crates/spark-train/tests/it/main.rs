@@ -2,6 +2,7 @@
 
 mod deployment;
 mod driver_monitoring;
+mod driving;
 mod layers;
 mod losses;
 mod shared;

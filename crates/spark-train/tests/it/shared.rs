@@ -9,7 +9,7 @@ use spark_onnx_graph::graph::{
 };
 use spark_onnx_graph::{DType, Tensor};
 use spark_testing::numbers;
-use spark_train::{AdaptedNetwork, Deployment, OutputHeads, Sample, TrainError, compare};
+use spark_train::{AdaptedNetwork, Deployment, Errors, OutputHeads, Sample, TrainError, compare};
 
 fn random(shape: &[usize], seed: u64) -> Tensor {
     let n = shape.iter().product();
@@ -187,7 +187,32 @@ fn samples_and_heads_that_do_not_fit_are_no_comparison() {
         compare(&network, network.base(), heads, samples, &RunOptions::new())
     };
     let result = judge(&heads(32), sample(32)).expect("is judged");
-    assert!((result.trained - result.untouched).abs() < 1e-5);
+    assert!((result.all.trained - result.all.untouched).abs() < 1e-5);
+    let two = OutputHeads {
+        output: "y".to_owned(),
+        heads: [("left", 0..8), ("right", 8..32)]
+            .into_iter()
+            .map(|(name, range)| Head {
+                name: name.to_owned(),
+                range,
+                kind: HeadKind::Squares,
+                weight: 1.0,
+            })
+            .collect(),
+    };
+    let apart = judge(&[two], sample(32)).expect("is judged");
+    assert_eq!(apart.all, result.all);
+    let squares = |errors: &Errors, n: f64| n * errors.untouched * errors.untouched;
+    let [(left, a), (right, b)] = &apart.heads[..] else {
+        panic!("{:?}", apart.heads);
+    };
+    assert_eq!((left.as_str(), right.as_str()), ("left", "right"));
+    let (sum, all) = (
+        squares(a, 8.0) + squares(b, 24.0),
+        squares(&apart.all, 32.0),
+    );
+    assert!((sum - all).abs() < 1e-9 * all, "{sum} of {all}");
+    assert!((a.untouched - b.untouched).abs() > 1e-3, "{a:?} {b:?}");
     assert!(matches!(
         judge(&heads(33), sample(32)),
         Err(TrainError::Head { .. })

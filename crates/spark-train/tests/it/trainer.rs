@@ -7,13 +7,13 @@ use std::time::Duration;
 use spark_dora::DoraConfig;
 use spark_dora::loss::{Head, HeadKind};
 use spark_dora::optim::LoraPlus;
-use spark_onnx::RunOptions;
+use spark_onnx::{Precision, RunOptions};
 use spark_onnx_graph::graph::{Dim, Gemm, Graph, Op, Unary};
 use spark_onnx_graph::{DType, Tensor};
 use spark_testing::numbers;
 use spark_train::{
     AdaptedNetwork, Decay, Deployment, Ended, Evaluation, Event, Go, OutputHeads, Sample, Samples,
-    TrainError, Trainer, TrainerSettings,
+    TrainError, Trainer, TrainerSettings, TrainingStep,
 };
 use tempfile::tempdir;
 
@@ -261,6 +261,8 @@ fn a_run_that_was_killed_goes_on_with_the_same_bits() {
         let mut child = Command::new(std::env::current_exe().expect("this program"));
         child.args(["--exact", "trainer::child_trains", "--nocapture"]);
         child.env(CHILD, folder.path());
+        // Of inference: steps of training are f32 all the same.
+        child.env("OPENPILOT_DGX_PRECISION", "bf16");
         child.stdout(Stdio::null()).stderr(Stdio::null());
         let mut child = child.spawn().expect("starts");
         std::thread::sleep(Duration::from_micros((wait.abs() * 120_000.0) as u64));
@@ -390,6 +392,30 @@ fn what_is_another_run_is_refused() {
     assert!(said.contains("network was "), "{said}");
     let said = refused(&samples(20, 100), run(), network(1));
     assert!(said.contains("count of samples was 22 and is 20"), "{said}");
+    let held_back = samples(4, 7);
+    let mut other = trainer(&training, Some(&held_back), run()).expect("settings");
+    let said = other.resume(&mut quiet).expect_err("is another run");
+    assert!(
+        said.to_string().contains("held back was none and is 4 "),
+        "{said}"
+    );
+}
+
+#[test]
+fn steps_in_other_precisions_are_refused() {
+    let shapes = [("x", vec![2, 6])];
+    for precision in Precision::ALL {
+        let options = RunOptions::new().with_precision(precision);
+        let planned = TrainingStep::new(&network(1), &heads(), &shapes, &options);
+        match precision {
+            Precision::Fp32 => assert!(planned.is_ok()),
+            _ => {
+                let error = planned.expect_err("is not exact").to_string();
+                let said = format!("computed in fp32, not in {precision};");
+                assert!(error.contains(&said), "{error}");
+            }
+        }
+    }
 }
 
 #[test]
