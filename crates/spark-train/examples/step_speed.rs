@@ -2,8 +2,8 @@
 //!
 //! Run: `cargo run --release -p spark-train --example step_speed -- MODEL.onnx [--batch 8] [--rank 4] [--threads 2]`
 //!
-//! Adapts every layer that is not in groups and holds the rank, teaches the network its own outputs, and tells medians of eleven
-//! turns of both. Inputs are made up.
+//! Adapts every layer that is not in groups and holds the rank, teaches the network its own outputs, moved by 0.1, and tells
+//! medians of eleven turns of both. Inputs are made up.
 
 #![allow(clippy::print_stdout, reason = "an example's output is its product")]
 
@@ -14,13 +14,12 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use spark_dora::DoraConfig;
-use spark_dora::loss::{Head, HeadKind};
 use spark_onnx::{Model, Precision, RunOptions};
-use spark_onnx_graph::graph::{Dim, Graph};
-use spark_onnx_graph::{Tensor, file};
+use spark_onnx_graph::file;
 use spark_program::{about, count};
-use spark_train::{AdaptedNetwork, OutputHeads, TrainingStep, layers, with_free_batch};
+use spark_train::{AdaptedNetwork, TrainingStep, with_free_batch};
+
+mod material;
 
 const TURNS: usize = 11;
 
@@ -50,28 +49,30 @@ fn main() -> ExitCode {
 }
 
 fn measure(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
-    let (batch, rank) = (arguments.batch, arguments.rank);
     let options = RunOptions::new()
         .with_precision(Precision::Fp32)
         .with_threads(arguments.threads);
     let graph = file::load(&arguments.model).map_err(about(&arguments.model))?;
-    let inputs = made_up(&graph, batch)?;
-    let lent: Vec<_> = inputs.iter().map(|(name, t)| (name.as_str(), t)).collect();
-
-    let base = Model::from_graph(with_free_batch(graph.clone()), &options)?;
-    let mut base = base.session();
-    let outputs = base.run(&lent)?;
-    let all = layers(&graph).into_iter();
-    let fit = all.filter(|layer| layer.groups == 1 && layer.largest_rank() >= rank);
-    let config = DoraConfig::builder(rank).targets(fit.map(|layer| layer.name));
-    let network = AdaptedNetwork::new(graph, config.build()?)?;
+    let made = material::made_up(&graph, (arguments.batch, 0), &options)?;
+    let lent: Vec<_> = made
+        .inputs
+        .iter()
+        .map(|(name, t)| (name.as_str(), t))
+        .collect();
+    let mut base = Model::from_graph(with_free_batch(graph.clone()), &options)?.session();
+    base.run(&lent)?;
+    let config = material::adapter(&graph, arguments.rank)?;
+    let network = AdaptedNetwork::new(graph, config)?;
     let shapes: Vec<_> = lent
         .iter()
         .map(|(name, t)| (*name, t.shape().to_vec()))
         .collect();
-    let heads: Vec<OutputHeads> = outputs.iter().map(of_all).collect();
-    let mut step = TrainingStep::new(&network, &heads, &shapes, &options)?;
-    let targets: Vec<_> = outputs.iter().map(|(name, t)| (name.as_str(), t)).collect();
+    let mut step = TrainingStep::new(&network, &made.heads, &shapes, &options)?;
+    let targets: Vec<_> = made
+        .targets
+        .iter()
+        .map(|(name, t)| (name.as_str(), t))
+        .collect();
     step.run(&network, &lent, &targets)?;
 
     let (mut forward, mut whole) = (Vec::new(), Vec::new());
@@ -111,39 +112,4 @@ fn measure(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
 fn median(mut times: Vec<Duration>) -> Duration {
     times.sort();
     times[times.len() / 2]
-}
-
-/// A tensor for each input, of numbers within a half of zero.
-fn made_up(graph: &Graph, batch: usize) -> Result<Vec<(String, Tensor)>, Box<dyn Error>> {
-    let mut made = Vec::new();
-    for &id in &graph.inputs {
-        let value = graph.value(id);
-        let declared = value.shape.as_ref().ok_or("an input has no shape")?;
-        let mut shape = declared.iter().map(|dim| match dim {
-            Dim::Known(extent) => *extent,
-            _ => 1,
-        });
-        let shape: Vec<usize> = std::iter::once(batch)
-            .chain(shape.by_ref().skip(1))
-            .collect();
-        let n = shape.iter().product();
-        let numbers = (0..n).map(|i: usize| (i * 7919 % 1000) as f32 / 1000.0 - 0.5);
-        made.push((
-            value.name.clone(),
-            Tensor::from_f32(shape, numbers.collect())?,
-        ));
-    }
-    Ok(made)
-}
-
-fn of_all((name, tensor): &(String, Tensor)) -> OutputHeads {
-    OutputHeads {
-        output: name.clone(),
-        heads: vec![Head {
-            name: name.clone(),
-            range: 0..tensor.shape().last().copied().unwrap_or(1),
-            kind: HeadKind::Squares,
-            weight: 1.0,
-        }],
-    }
 }
