@@ -149,13 +149,34 @@ fn example_knows(tree: &Tree, example: &str, flag: &str) -> bool {
         let files = tree.files.iter();
         files.filter(move |file| format!("/{}", file.path).ends_with(&end))
     };
-    let lines = || own(&path).flat_map(|file| file.text.lines());
-    let taken_in =
-        lines().filter_map(|line| line.strip_prefix("#[path = \"../")?.strip_suffix("\"]"));
+    let taken_in = own(&path).flat_map(|file| {
+        let paths = file.text.lines().filter_map(|line| {
+            let path = line.strip_prefix("#[path = \"")?.strip_suffix("\"]")?;
+            Some(beside(&file.path, path))
+        });
+        paths.filter_map(|path| tree.file(&path))
+    });
     own(&path)
-        .chain(taken_in.filter_map(|path| tree.file(path)))
+        .chain(taken_in)
         .flat_map(lines_outside_tests)
-        .any(|(_, line)| line.contains(&quoted) || line.trim_start().starts_with(&field))
+        .any(|(_, line)| {
+            let declared = line.trim_start();
+            let declared = declared.strip_prefix("pub(crate) ").unwrap_or(declared);
+            line.contains(&quoted) || declared.starts_with(&field)
+        })
+}
+
+/// The path that `relative` is from the folder of `file`.
+fn beside(file: &str, relative: &str) -> String {
+    let mut parts: Vec<&str> = file.split('/').collect();
+    parts.pop();
+    for part in relative.split('/') {
+        match part {
+            ".." => drop(parts.pop()),
+            _ => parts.push(part),
+        }
+    }
+    parts.join("/")
 }
 
 #[cfg(test)]
@@ -207,20 +228,34 @@ mod tests {
     #[test]
     fn flags_of_a_file_that_the_example_takes_in_are_known() {
         let page = "# P\n```sh\ncargo run --example show -- --runs 3 --other\n```\n";
-        let example = "//! E.\n#[path = \"../src/bin/all/show.rs\"]\nmod show;\n";
-        let files = [
-            ("docs/p.md", page),
-            ("examples/show.rs", example),
-            ("src/bin/all/show.rs", "struct A {\n    runs: usize,\n}\n"),
-        ];
-        let mut tree = Tree::of(&files);
-        let (kind, name) = ("example".to_owned(), "show".to_owned());
-        tree.packages.push(Package {
-            targets: vec![Target { kind, name }],
-            ..Package::default()
-        });
-        let findings = check(&tree);
-        assert_eq!(findings.len(), 1, "{findings:?}");
+        for (path, taken_in, field) in [
+            (
+                "../src/bin/all/show.rs",
+                "src/bin/all/show.rs",
+                "runs: usize",
+            ),
+            (
+                "show/run.rs",
+                "examples/show/run.rs",
+                "pub(crate) runs: usize",
+            ),
+        ] {
+            let example = format!("//! E.\n#[path = \"{path}\"]\nmod show;\n");
+            let source = format!("struct A {{\n    {field},\n}}\n");
+            let files = [
+                ("docs/p.md", page),
+                ("examples/show.rs", &example),
+                (taken_in, &source),
+            ];
+            let mut tree = Tree::of(&files);
+            let (kind, name) = ("example".to_owned(), "show".to_owned());
+            tree.packages.push(Package {
+                targets: vec![Target { kind, name }],
+                ..Package::default()
+            });
+            let findings = check(&tree);
+            assert_eq!(findings.len(), 1, "{findings:?}");
+        }
     }
 
     #[test]
