@@ -20,7 +20,10 @@ use crate::run::{Format, Options, Run, Taught, usage};
 pub(crate) struct Material {
     pub(crate) graph: Graph,
     pub(crate) deployment: Deployment,
+    /// What is taught: heads that weigh something.
     pub(crate) heads: Vec<OutputHeads>,
+    /// What is judged: all heads.
+    pub(crate) judged: Vec<OutputHeads>,
     pub(crate) training: Vec<Sample>,
     pub(crate) held_back: Vec<Sample>,
 }
@@ -36,14 +39,27 @@ impl Material {
             ..
         } = &run.options;
         let graph = file::load(model).map_err(about(model))?;
-        let driving = match run.options.heads {
-            Taught::Numbers => None,
-            Taught::Driving => Some(driving(&graph, model)?),
-        };
         let teacher = match &run.options.teacher {
             Some(path) => file::load(path).map_err(about(path))?,
             None => graph.clone(),
         };
+        let driving = match run.options.heads {
+            Taught::Numbers => None,
+            Taught::Driving => {
+                let own = driving(&graph, model)?;
+                if let Some(path) = &run.options.teacher
+                    && driving(&teacher, path)? != own
+                {
+                    return usage(&format!(
+                        "--teacher: the heads of `{}` do not lie where those of `{}` lie",
+                        path.display(),
+                        model.display()
+                    ));
+                }
+                Some(own)
+            }
+        };
+        check_weights(&run.options.head_weight, &graph, driving.as_deref())?;
         let inputs = read_batches(data, &model.display().to_string(), &graph)?;
         let n = inputs.len();
         let n_held_back = (n as f64 * val_split).round() as usize;
@@ -61,8 +77,9 @@ impl Material {
         bar.finish_and_clear();
         let held_back = training.split_off(n - n_held_back);
         training.truncate(n_training);
-        let heads = driving.unwrap_or_else(|| numbers(&training[0]));
-        let heads = weighted(heads, &run.options.head_weight)?;
+        let judged = driving.unwrap_or_else(|| numbers(&training[0]));
+        let judged = weighted(judged, &run.options.head_weight);
+        let heads = taught_of(judged.clone())?;
         let deployment = match run.options.qat {
             None => Deployment::exact(),
             Some(format) => Deployment::new(&graph, precision(format), &[], &RunOptions::new())?,
@@ -71,6 +88,7 @@ impl Material {
             graph,
             deployment,
             heads,
+            judged,
             training,
             held_back,
         })
@@ -145,41 +163,87 @@ fn driving(graph: &Graph, model: &Path) -> Result<Vec<OutputHeads>, Box<dyn Erro
     match driving_heads(graph).map_err(about(model))? {
         Some(heads) => Ok(vec![heads]),
         None => usage(&format!(
-            "--heads driving: neither the metadata of `{}` nor the length of its output says where its heads are",
+            "--heads driving: `{}` has no table of heads in its metadata, and is none of the networks of one output that are known by their length",
             model.display()
         )),
     }
 }
 
-/// Heads with the weights that were asked for; those of weight 0 are not there.
-fn weighted(
-    mut heads: Vec<OutputHeads>,
+/// Refuses weights of heads that there are not, before the teacher runs.
+fn check_weights(
     weights: &[(String, f64)],
-) -> Result<Vec<OutputHeads>, Box<dyn Error>> {
-    for (name, weight) in weights {
-        let mut named = 0;
-        let all = heads.iter_mut().flat_map(|of_output| &mut of_output.heads);
-        for head in all.filter(|head| head.name == *name) {
-            head.weight = *weight;
-            named += 1;
-        }
-        if named == 0 {
-            let all = heads.iter().flat_map(|of_output| &of_output.heads);
-            let names: Vec<&str> = all.map(|head| head.name.as_str()).collect();
+    graph: &Graph,
+    driving: Option<&[OutputHeads]>,
+) -> Result<(), Box<dyn Error>> {
+    let names: Vec<&str> = match driving {
+        Some(heads) => named(heads).map(|head| head.name.as_str()).collect(),
+        None => graph
+            .outputs
+            .iter()
+            .map(|&id| graph.value(id).name.as_str())
+            .collect(),
+    };
+    for (at, (name, _)) in weights.iter().enumerate() {
+        if !names.contains(&name.as_str()) {
             return usage(&format!(
                 "--head-weight: there is no head `{name}`; there are {}",
                 names.join(", ")
             ));
         }
+        if weights[..at].iter().any(|(other, _)| other == name) {
+            return usage(&format!("--head-weight: `{name}` has two weights"));
+        }
     }
+    Ok(())
+}
+
+fn named(heads: &[OutputHeads]) -> impl Iterator<Item = &Head> {
+    heads.iter().flat_map(|of_output| &of_output.heads)
+}
+
+/// Heads with the weights that were asked for.
+fn weighted(mut heads: Vec<OutputHeads>, weights: &[(String, f64)]) -> Vec<OutputHeads> {
+    for (name, weight) in weights {
+        let all = heads.iter_mut().flat_map(|of_output| &mut of_output.heads);
+        for head in all.filter(|head| head.name == *name) {
+            head.weight = *weight;
+        }
+    }
+    heads
+}
+
+/// Those that weigh something.
+fn taught_of(mut heads: Vec<OutputHeads>) -> Result<Vec<OutputHeads>, Box<dyn Error>> {
     for of_output in &mut heads {
         of_output.heads.retain(|head| head.weight > 0.0);
     }
     heads.retain(|of_output| !of_output.heads.is_empty());
-    if heads.is_empty() {
-        return usage("--head-weight: every head weighs 0, so that nothing is taught");
+    match heads.is_empty() {
+        true => usage("every head weighs 0, so that nothing is taught"),
+        false => Ok(heads),
     }
-    Ok(heads)
+}
+
+/// The heads with what they are taught by, in one line.
+pub(crate) fn described_heads(heads: &[OutputHeads]) -> String {
+    let one = |head: &Head| {
+        let kind = match head.kind {
+            HeadKind::Mdn => "distributions",
+            HeadKind::Hypotheses { .. } => "hypotheses",
+            HeadKind::Sigmoid => "probabilities",
+            HeadKind::Softmax { .. } => "classes",
+            HeadKind::Features { .. } => "softened",
+            HeadKind::Squares => "squares",
+            HeadKind::Distances => "distances",
+        };
+        let weight = match head.weight {
+            1.0 => String::new(),
+            weight => format!(" x {weight}"),
+        };
+        format!("{} ({kind}{weight})", head.name)
+    };
+    let heads: Vec<String> = named(heads).map(one).collect();
+    format!("taught: {}", heads.join(", "))
 }
 
 /// All numbers of all outputs.

@@ -8,7 +8,7 @@ use sparkpilot::onnx::file;
 use sparkpilot::train::{AdaptedNetwork, Comparison, Deployment, Errors, compare};
 
 use crate::data::{Material, described};
-use crate::run::Run;
+use crate::run::{Run, Taught};
 use crate::{Begun, Merge};
 
 /// Below it there is nothing that training could win back.
@@ -36,7 +36,7 @@ pub(crate) fn judge(
     let result = compare(
         network,
         &material.graph,
-        &material.heads,
+        &material.judged,
         [&material.training, &material.held_back],
         &material.options(),
     )?;
@@ -46,19 +46,23 @@ pub(crate) fn judge(
             format!("{:#}\n", json(run, material, network, &result)),
         )?;
     }
-    println!("root mean square error on the frames held back, {n}");
-    for (name, error) in named(&result.all) {
-        println!("  {name:12} {error:.5}");
-    }
+    let what = match run.options.heads {
+        Taught::Numbers => "root mean square error",
+        Taught::Driving => "loss",
+    };
+    println!("{what} on the frames held back, {n}");
     if result.heads.len() > 1 {
         let [a, b, c, d] = named(&result.all).map(|(name, _)| name);
-        println!("by head {:18} {a:>11} {b:>11} {c:>11} {d:>11}", "");
-        for (head, errors) in &result.heads {
-            let [a, b, c, d] = named(errors).map(|(_, error)| error);
-            println!("  {head:24} {a:11.5} {b:11.5} {c:11.5} {d:11.5}");
+        println!("  {:24} {a:>11} {b:>11} {c:>11} {d:>11}", "");
+        for head in &result.heads {
+            let [a, b, c, d] = named(of(run, (&head.all, &head.loss))).map(|(_, error)| error);
+            println!("  {:24} {a:11.5} {b:11.5} {c:11.5} {d:11.5}", head.name);
         }
     }
-    let result = result.all;
+    let result = *of(run, (&result.all, &result.loss));
+    for (name, error) in named(&result) {
+        println!("  {name:12} {error:.5}");
+    }
     if !result.trained.is_finite() {
         return Err("the trained network gives no finite numbers: a lower --lr may help".into());
     }
@@ -70,6 +74,14 @@ pub(crate) fn judge(
         _ => println!("training is no better than what is had without it"),
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Numbers are judged by their errors, heads of driving models by what is taught: their losses.
+fn of<'e>(run: &Run, (all, loss): (&'e Errors, &'e Errors)) -> &'e Errors {
+    match run.options.heads {
+        Taught::Numbers => all,
+        Taught::Driving => loss,
+    }
 }
 
 fn named(errors: &Errors) -> [(&'static str, f64); 4] {
@@ -98,7 +110,13 @@ fn json(
     };
     let heads = result.heads.iter();
     let heads: Vec<_> = heads
-        .map(|(name, of_head)| serde_json::json!({ "head": name, "errors": errors(of_head) }))
+        .map(|head| {
+            serde_json::json!({
+                "head": head.name,
+                "root_mean_square": errors(&head.all),
+                "loss": errors(&head.loss),
+            })
+        })
         .collect();
     serde_json::json!({
         "schema": "spark-finetune/2",
@@ -106,7 +124,8 @@ fn json(
         "qat": material.deployment.precision().map(|precision| precision.to_string()),
         "frames": material.training.len(),
         "held_back": material.held_back.len(),
-        "errors": errors(&result.all),
+        "root_mean_square": errors(&result.all),
+        "loss": errors(&result.loss),
         "heads": heads,
         "adapter_fraction": size.fraction,
         "trainable": size.trainable,

@@ -28,7 +28,7 @@ pub(crate) struct Options {
     #[arg(long, value_enum, default_value_t = Taught::Numbers)]
     #[serde(default)]
     pub(crate) heads: Taught,
-    /// Weight of a head in the loss, 1 by default; 0 leaves it out
+    /// Weight of a head in the loss, 1 by default; with 0 it is not taught, but judged all the same
     #[arg(long, value_name = "HEAD=WEIGHT", value_delimiter = ',', value_parser = weight)]
     #[serde(default)]
     pub(crate) head_weight: Vec<(String, f64)>,
@@ -85,9 +85,12 @@ pub(crate) enum Taught {
 }
 
 fn weight(text: &str) -> Result<(String, f64), String> {
-    let (head, weight) = text.split_once('=').ok_or("expected HEAD=WEIGHT")?;
-    let weight = number(0.0, 1e6)(weight.trim())?;
-    Ok((name(head)?, weight))
+    match text.rsplit_once('=') {
+        Some((head, weight)) if !head.trim().is_empty() => {
+            Ok((head.trim().to_owned(), number(0.0, 1e6)(weight.trim())?))
+        }
+        _ => Err("expected HEAD=WEIGHT".to_owned()),
+    }
 }
 
 fn name(text: &str) -> Result<String, String> {

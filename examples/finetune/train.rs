@@ -13,7 +13,7 @@ use sparkpilot::train::{
     AdaptedNetwork, Ended, Event, Go, Outcome, Trainer, TrainerSettings, TrainingStep,
 };
 
-use crate::data::{Material, described};
+use crate::data::{Material, described, described_heads};
 use crate::run::{Run, usage};
 use crate::{Begun, Train, judge};
 
@@ -28,6 +28,7 @@ pub(crate) fn begin(train: Train) -> Result<ExitCode, Box<dyn Error>> {
     let material = Material::read(&run)?;
     let network = material.adapted(&run)?;
     println!("{}", described(network.adapter()));
+    println!("{}", described_heads(&material.heads));
     if train.dry_run {
         return dry_run(&run, &material, &network);
     }

@@ -3,7 +3,7 @@
 //! ```text
 //! { simd, parallel } <- gemm;  hal <- mem <- quant;  files <- onnx-proto;  { hal, onnx-proto } <- onnx-graph
 //! { gemm, quant, onnx-graph } <- onnx <- openpilot <- { sim, bench } <- facade
-//! { gemm, quant } <- dora <- facade;  { onnx, dora, files } <- train <- facade; by the table also data <- train
+//! { gemm, quant } <- dora <- facade;  { onnx, openpilot, dora, files } <- train <- facade; by the table also data <- train
 //! { files, drawing } <- data <- facade; by the table also { hal, parallel } <- data <- { dora, sim }
 //! drawing            <- { quant, data, sim, bench, xtask }
 //! { hal, files } <- program <- facade   the program; reachable by examples of every crate besides

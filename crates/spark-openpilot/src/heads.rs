@@ -10,7 +10,8 @@
 //! Unused         read by nobody                                           pad
 //! ```
 //!
-//! Source: as of [`prediction`](crate::prediction), which reads the same parts.
+//! Source: openpilot's `selfdrive/modeld/parse_model_outputs.py` and `dmonitoringmodeld.py`, as of [`prediction`](crate::prediction).
+//! Lengths are asked where they tell generations apart; else a name decides.
 //!
 //! Deliberately absent: networks with an output for each head (`supercombo` 0.7), whose spreads are no logarithms.
 
@@ -42,7 +43,7 @@ pub enum HeadMeaning {
     Values,
     /// Numbers that nobody reads.
     Unused,
-    /// No network known here has a part of this name and length.
+    /// No network known here has a part of this name, or it has another length there.
     Unknown,
 }
 
@@ -71,7 +72,7 @@ impl HeadMeaning {
         const LEADS: usize = 2 * (2 * LEAD + 3);
         const LEADS_AT_ONCE: usize = 2 * 3 * LEAD;
         match (name, len) {
-            ("plan", PLANS) => Self::Hypotheses {
+            ("plan" | "planplus", PLANS) => Self::Hypotheses {
                 hypotheses: 5,
                 selections: 1,
             },
@@ -79,10 +80,11 @@ impl HeadMeaning {
                 hypotheses: 2,
                 selections: 3,
             },
-            ("plan", PLAN_AT_ONCE) | ("lead", LEADS_AT_ONCE) => Self::Regression,
-            ("plan" | "lead", _) => Self::Unknown,
+            ("plan" | "planplus", PLAN_AT_ONCE) | ("lead", LEADS_AT_ONCE) => Self::Regression,
+            ("plan" | "planplus" | "lead", _) => Self::Unknown,
+            (_, 0) => Self::Unknown,
             _ if Self::is_regression(name) && len.is_multiple_of(2) => Self::Regression,
-            ("desire_state" | "desire_pred", len) if len > 0 && len.is_multiple_of(DESIRES) => {
+            ("desire_state" | "desire_pred", len) if len.is_multiple_of(DESIRES) => {
                 Self::Categories { classes: DESIRES }
             }
             ("meta" | "lane_lines_prob" | "lead_prob" | "wheel_on_right", _) => Self::Probabilities,
@@ -141,7 +143,6 @@ mod tests {
         }
     }
 
-    /// What `prediction` reads as such.
     #[test]
     fn parts_mean_what_they_are_read_as() {
         use HeadMeaning as M;
@@ -172,6 +173,7 @@ mod tests {
             ("plan", 4956),
             ("lead", 0),
             ("pose", 13),
+            ("pose", 0),
             ("x", 2),
         ] {
             assert_eq!(M::of(name, len), M::Unknown, "{name} of {len}");

@@ -7,28 +7,46 @@
 //! trained     with the adapter
 //! ```
 //!
+//! By the root of the mean square over all taught numbers, and by each head's own loss, which is what training lowers: a logit that all classes
+//! have more of, or a hypothesis that nobody believes, is an error of numbers and none of the head.
+//!
 //! A result that a bias or a constant has too is no result. All of them are judged on samples that were held back.
 
-use spark_onnx::{Model, RunOptions};
-use spark_onnx_graph::Tensor;
-use spark_onnx_graph::graph::Graph;
+use std::collections::BTreeMap;
+
+use spark_onnx::{Model, Precision, RunOptions, Session};
+use spark_onnx_graph::graph::{Dim, Graph, bind};
+use spark_onnx_graph::{DType, Tensor};
 
 use crate::error::{Result, TrainError};
-use crate::loss::OutputHeads;
+use crate::loss::{Losses, OutputHeads, add_losses};
 use crate::network::AdaptedNetwork;
 use crate::step::Evaluation;
 use crate::trainer::Sample;
 
-/// Errors on samples that were held back: of all taught numbers, and of each head's.
+/// How far the four are from the targets of samples that were held back.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Comparison {
-    /// Of all heads.
+    /// All taught numbers: root of the mean square.
     pub all: Errors,
+    /// The loss: the weighted sum of the heads'.
+    pub loss: Errors,
     /// By head, in their order.
-    pub heads: Vec<(String, Errors)>,
+    pub heads: Vec<HeadComparison>,
 }
 
-/// Errors of some numbers: root of the mean square.
+/// The same of one head.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HeadComparison {
+    /// The head's name.
+    pub name: String,
+    /// Its numbers: root of the mean square.
+    pub all: Errors,
+    /// Its loss, unweighted.
+    pub loss: Errors,
+}
+
+/// One measure of the four.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Errors {
     /// Of the network without adapter.
@@ -51,11 +69,21 @@ impl Errors {
     pub fn ratio(&self) -> f64 {
         self.trained / self.best_without()
     }
+
+    fn of([untouched, bias, constant, trained]: [f64; 4]) -> Self {
+        Self {
+            untouched,
+            bias,
+            constant,
+            trained,
+        }
+    }
 }
 
-/// Judges a trained network on `held_back`, with the means of `training`.
+/// Judges a trained network on `held_back`, with the means of `training`. Heads of weight 0 are judged too.
 ///
 /// `untouched` is the network without adapter and `options` what it is run with: the precision that the trained one will be run in.
+/// The trained one runs in f32, with weights rounded as its [`Deployment`](crate::Deployment) says.
 ///
 /// # Errors
 ///
@@ -73,64 +101,84 @@ pub fn compare(
             return Err(TrainError::TooFewSamples { got: 0, want: 1 });
         }
     }
+    let numbers = Numbers::of(heads, &training[0].targets)?;
     let mut session = Model::from_graph(untouched.clone(), options)?.session();
-    let mut without = |sample: &Sample| -> Result<Vec<f64>> {
-        let inputs: Vec<_> = lent(&sample.inputs);
-        taught_numbers(heads, &session.run(&inputs)?)
+    let mut without = |sample: &Sample| -> Result<Vec<Vec<f64>>> {
+        numbers.read(&session.run(&lent(&sample.inputs))?)
     };
-    let targets = |sample: &Sample| taught_numbers(heads, &sample.targets);
-    let n = targets(&training[0])?.len();
-    let (mut constant, mut bias) = (vec![0.0; n], vec![0.0; n]);
+    let mut constant = numbers.zeros();
+    let mut bias = numbers.zeros();
+    let share = 1.0 / training.len() as f64;
     for sample in training {
-        let (got, want) = (without(sample)?, targets(sample)?);
-        let share = 1.0 / training.len() as f64;
-        same_length(n, &[got.len(), want.len()], heads)?;
-        for i in 0..n {
-            constant[i] += want[i] * share;
-            bias[i] += (got[i] - want[i]) * share;
-        }
+        let (got, want) = (without(sample)?, numbers.read(&sample.targets)?);
+        each(&mut constant, |at, sum| *sum += at.of(&want) * share);
+        each(&mut bias, |at, sum| {
+            *sum += (at.of(&got) - at.of(&want)) * share
+        });
     }
+    let exact = in_f32(options);
     let shapes: Vec<_> = lent(&held_back[0].inputs)
         .into_iter()
         .map(|(name, tensor)| (name, tensor.shape().to_vec()))
         .collect();
-    let mut evaluation = Evaluation::new(network, heads, &shapes, &RunOptions::new())?;
-    let mut squares = vec![[0.0; 4]; n];
+    let mut evaluation = Evaluation::new(network, heads, &shapes, &exact)?;
+    let mut measure = Measure::new(heads, &numbers, &exact)?;
+    let mut squares = vec![[0.0; 4]; numbers.places.len()];
+    let mut losses = vec![[0.0; 4]; numbers.names.len() + 1];
     for sample in held_back {
-        let (got, want) = (without(sample)?, targets(sample)?);
+        let want = numbers.read(&sample.targets)?;
+        let got = without(sample)?;
         let mut taught = lent(&sample.targets);
         taught.retain(|(name, _)| heads.iter().any(|heads| heads.output == *name));
         let result = evaluation.run(network, &lent(&sample.inputs), &taught)?;
-        let trained = taught_numbers(heads, &result.outputs)?;
-        same_length(n, &[got.len(), want.len(), trained.len()], heads)?;
-        for i in 0..n {
-            let errors = [
-                got[i] - want[i],
-                got[i] - bias[i] - want[i],
-                constant[i] - want[i],
-                trained[i] - want[i],
-            ];
-            for (sum, error) in squares[i].iter_mut().zip(errors) {
-                *sum += error * error;
+        let mut biased = got.clone();
+        each(&mut biased, |at, value| *value -= at.of(&bias));
+        let four = [
+            got,
+            biased,
+            constant.clone(),
+            numbers.read(&result.outputs)?,
+        ];
+        for (version, values) in four.iter().enumerate() {
+            for (square, (_, at)) in squares.iter_mut().zip(&numbers.places) {
+                let error = at.of(values) - at.of(&want);
+                square[version] += error * error;
+            }
+            let parts = measure.run(&numbers, values, &want)?;
+            for (loss, part) in losses.iter_mut().zip(parts) {
+                loss[version] += part / held_back.len() as f64;
             }
         }
     }
-    let of_head = heads_of_numbers(heads, &held_back[0].targets)?;
-    let names = heads.iter().flat_map(|of_output| &of_output.heads);
-    let by_head = names.enumerate().map(|(position, head)| {
-        let own = squares.iter().zip(&of_head);
-        let own = own.filter(|&(_, &other)| other == position);
-        let errors = errors(own.map(|(sums, _)| sums), held_back.len());
-        (head.name.clone(), errors)
+    let n = held_back.len();
+    let rooted = |head: Option<usize>| {
+        let places = squares.iter().zip(&numbers.places);
+        let own = places.filter(|(_, (of, _))| head.is_none_or(|head| head == *of));
+        root_mean_square(own.map(|(sums, _)| sums), n)
+    };
+    let heads = numbers.names.iter().enumerate();
+    let heads = heads.map(|(position, name)| HeadComparison {
+        name: name.clone(),
+        all: rooted(Some(position)),
+        loss: Errors::of(losses[position]),
     });
     Ok(Comparison {
-        all: errors(squares.iter(), held_back.len()),
-        heads: by_head.collect(),
+        all: rooted(None),
+        loss: Errors::of(losses[numbers.names.len()]),
+        heads: heads.collect(),
     })
 }
 
+/// The same threads and device, in f32 without formats of single steps.
+fn in_f32(options: &RunOptions) -> RunOptions {
+    let mut exact = options.clone().with_precision(Precision::Fp32);
+    exact.by_step = BTreeMap::new();
+    exact.calibration = None;
+    exact
+}
+
 /// From the sums of the squares of each number over `n_samples`.
-fn errors<'s>(squares: impl Iterator<Item = &'s [f64; 4]>, n_samples: usize) -> Errors {
+fn root_mean_square<'s>(squares: impl Iterator<Item = &'s [f64; 4]>, n_samples: usize) -> Errors {
     let (mut sums, mut n) = ([0.0; 4], 0);
     for of_number in squares {
         n += n_samples;
@@ -138,13 +186,7 @@ fn errors<'s>(squares: impl Iterator<Item = &'s [f64; 4]>, n_samples: usize) -> 
             *sum += square;
         }
     }
-    let [untouched, bias, constant, trained] = sums.map(|sum| (sum / n as f64).sqrt());
-    Errors {
-        untouched,
-        bias,
-        constant,
-        trained,
-    }
+    Errors::of(sums.map(|sum| (sum / n as f64).sqrt()))
 }
 
 fn lent(tensors: &[(String, Tensor)]) -> Vec<(&str, &Tensor)> {
@@ -154,57 +196,152 @@ fn lent(tensors: &[(String, Tensor)]) -> Vec<(&str, &Tensor)> {
         .collect()
 }
 
-/// The numbers of all heads, of one sample.
-fn taught_numbers(heads: &[OutputHeads], outputs: &[(String, Tensor)]) -> Result<Vec<f64>> {
-    let numbers = positioned_numbers(heads, outputs)?;
-    Ok(numbers.into_iter().map(|(_, number)| number).collect())
+/// Where a number is: the output, and its place there.
+#[derive(Debug, Clone, Copy)]
+struct At {
+    output: usize,
+    number: usize,
 }
 
-/// For each of those numbers the position of its head.
-fn heads_of_numbers(heads: &[OutputHeads], outputs: &[(String, Tensor)]) -> Result<Vec<usize>> {
-    let numbers = positioned_numbers(heads, outputs)?;
-    Ok(numbers.into_iter().map(|(head, _)| head).collect())
+impl At {
+    fn of(self, values: &[Vec<f64>]) -> f64 {
+        values[self.output][self.number]
+    }
 }
 
-fn positioned_numbers(
-    heads: &[OutputHeads],
-    outputs: &[(String, Tensor)],
-) -> Result<Vec<(usize, f64)>> {
-    let mut numbers = Vec::new();
-    let mut before = 0;
-    for of_output in heads {
-        let name = &of_output.output;
-        let Some((_, tensor)) = outputs.iter().find(|(other, _)| other == name) else {
-            return Err(TrainError::NoOutput {
-                name: name.clone(),
-                available: outputs.iter().map(|(name, _)| name.clone()).collect(),
-            });
+/// Calls `change` for every number of every output.
+fn each(values: &mut [Vec<f64>], mut change: impl FnMut(At, &mut f64)) {
+    for (output, values) in values.iter_mut().enumerate() {
+        for (number, value) in values.iter_mut().enumerate() {
+            change(At { output, number }, value);
+        }
+    }
+}
+
+/// The outputs that are taught, and which of their numbers belong to which head.
+struct Numbers {
+    outputs: Vec<(String, Vec<usize>)>,
+    names: Vec<String>,
+    /// The head's position, and a number of it.
+    places: Vec<(usize, At)>,
+}
+
+impl Numbers {
+    fn of(heads: &[OutputHeads], targets: &[(String, Tensor)]) -> Result<Self> {
+        let mut numbers = Self {
+            outputs: Vec::new(),
+            names: Vec::new(),
+            places: Vec::new(),
         };
-        let row = tensor.shape().last().copied().unwrap_or(1).max(1);
-        for values in tensor.to_f64().chunks(row) {
-            for (position, head) in (before..).zip(&of_output.heads) {
-                let range = head.range.clone();
-                let part = values.get(range).ok_or_else(|| TrainError::Head {
-                    head: head.name.clone(),
-                    output: name.clone(),
-                    reason: format!("it is at {:?} of {} numbers", head.range, values.len()),
-                })?;
-                numbers.extend(part.iter().map(|&number| (position, number)));
+        for of_output in heads {
+            let shape = output(&of_output.output, targets)?.shape().to_vec();
+            let known = numbers.outputs.iter();
+            let known = known
+                .map(|(name, _)| name)
+                .position(|name| *name == of_output.output);
+            let output = known.unwrap_or(numbers.outputs.len());
+            let row = shape.last().copied().unwrap_or(1).max(1);
+            let rows = shape.iter().product::<usize>() / row;
+            if known.is_none() {
+                numbers.outputs.push((of_output.output.clone(), shape));
+            }
+            for head in &of_output.heads {
+                if head.range.end > row || head.range.start > head.range.end {
+                    return Err(TrainError::Head {
+                        head: head.name.clone(),
+                        output: of_output.output.clone(),
+                        reason: format!("it is at {:?} of {row} numbers", head.range),
+                    });
+                }
+                let position = numbers.names.len();
+                let in_row = |start: usize| head.range.clone().map(move |number| start + number);
+                let own = (0..rows).flat_map(|at| in_row(at * row));
+                let places = own.map(|number| (position, At { output, number }));
+                numbers.places.extend(places);
+                numbers.names.push(head.name.clone());
             }
         }
-        before += of_output.heads.len();
+        Ok(numbers)
     }
-    Ok(numbers)
+
+    fn zeros(&self) -> Vec<Vec<f64>> {
+        let lengths = self.outputs.iter();
+        lengths
+            .map(|(_, shape)| vec![0.0; shape.iter().product()])
+            .collect()
+    }
+
+    /// All numbers of the outputs, which are as long as the first sample's.
+    fn read(&self, tensors: &[(String, Tensor)]) -> Result<Vec<Vec<f64>>> {
+        let mut read = Vec::with_capacity(self.outputs.len());
+        for (name, shape) in &self.outputs {
+            let values = output(name, tensors)?.to_f64();
+            let n: usize = shape.iter().product();
+            if values.len() != n {
+                return Err(TrainError::Head {
+                    head: "all".to_owned(),
+                    output: name.clone(),
+                    reason: format!("a sample has {} numbers, another {n}", values.len()),
+                });
+            }
+            read.push(values);
+        }
+        Ok(read)
+    }
 }
 
-/// Refuses samples of other lengths than the first one's.
-fn same_length(n: usize, others: &[usize], heads: &[OutputHeads]) -> Result<()> {
-    match others.iter().find(|&&other| other != n) {
-        None => Ok(()),
-        Some(other) => Err(TrainError::Head {
-            head: "all".to_owned(),
-            output: heads.first().map_or(String::new(), |h| h.output.clone()),
-            reason: format!("a sample has {other} numbers, another {n}"),
-        }),
+fn output<'t>(name: &str, tensors: &'t [(String, Tensor)]) -> Result<&'t Tensor> {
+    let found = tensors.iter().find(|(other, _)| other == name);
+    found
+        .map(|(_, tensor)| tensor)
+        .ok_or_else(|| TrainError::NoOutput {
+            name: name.to_owned(),
+            available: tensors.iter().map(|(name, _)| name.clone()).collect(),
+        })
+}
+
+/// Losses of any numbers.
+struct Measure {
+    session: Session,
+    losses: Losses,
+}
+
+impl Measure {
+    fn new(heads: &[OutputHeads], numbers: &Numbers, options: &RunOptions) -> Result<Self> {
+        let mut graph = Graph::default();
+        for (name, shape) in &numbers.outputs {
+            let dims = shape.iter().map(|&extent| Dim::Known(extent)).collect();
+            let given = graph.add_input(name, DType::F32, dims);
+            graph.outputs.push(given);
+        }
+        let bound = bind(&graph, &[])?;
+        let losses = add_losses(&mut graph, &bound, heads)?;
+        let session = Model::from_graph(graph, options)?.session();
+        Ok(Self { session, losses })
+    }
+
+    /// The loss of each head, and behind them their weighted sum.
+    fn run(
+        &mut self,
+        numbers: &Numbers,
+        values: &[Vec<f64>],
+        targets: &[Vec<f64>],
+    ) -> Result<Vec<f64>> {
+        let as_tensors = |values: &[Vec<f64>]| -> Result<Vec<(String, Tensor)>> {
+            let outputs = numbers.outputs.iter().zip(values);
+            let tensor = |((name, shape), values): (&(String, Vec<usize>), &Vec<f64>)| {
+                let values = values.iter().map(|&value| value as f32).collect();
+                Ok((name.clone(), Tensor::from_f32(shape.clone(), values)?))
+            };
+            outputs.map(tensor).collect()
+        };
+        let (values, targets) = (as_tensors(values)?, as_tensors(targets)?);
+        let mut given = lent(&values);
+        given.extend(self.losses.given(&lent(&targets))?);
+        let mut results = self.session.run(&given)?;
+        let losses = results.split_off(numbers.outputs.len());
+        let (loss, parts) = self.losses.read(losses);
+        let parts = parts.into_iter().map(|(_, part)| part);
+        Ok(parts.chain([loss]).collect())
     }
 }

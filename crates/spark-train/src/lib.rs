@@ -23,7 +23,7 @@ mod step;
 mod teacher;
 mod trainer;
 
-pub use comparison::{Comparison, Errors, compare};
+pub use comparison::{Comparison, Errors, HeadComparison, compare};
 pub use driving::driving_heads;
 pub use error::{Result, TrainError};
 pub use loss::OutputHeads;

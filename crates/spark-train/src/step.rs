@@ -216,7 +216,7 @@ impl Evaluation {
 }
 
 /// The same options in f32. What they do not say, the environment would.
-fn exact(options: &RunOptions) -> Result<RunOptions> {
+pub(crate) fn exact(options: &RunOptions) -> Result<RunOptions> {
     let others = options.precision.into_iter();
     let mut others = others.chain(options.by_step.values().copied());
     if let Some(other) = others.find(|&precision| precision != Precision::Fp32) {

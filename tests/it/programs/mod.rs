@@ -20,6 +20,8 @@ mod pipes;
 mod segments;
 #[cfg(feature = "cli")]
 mod sparkpilot;
+#[cfg(feature = "train")]
+mod tuning;
 mod weights;
 
 use std::ffi::OsStr;

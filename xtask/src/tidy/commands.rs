@@ -156,14 +156,23 @@ fn example_knows(tree: &Tree, example: &str, flag: &str) -> bool {
         });
         paths.filter_map(|path| tree.file(&path))
     });
-    own(&path)
-        .chain(taken_in)
-        .flat_map(lines_outside_tests)
-        .any(|(_, line)| {
-            let declared = line.trim_start();
-            let declared = declared.strip_prefix("pub(crate) ").unwrap_or(declared);
-            line.contains(&quoted) || declared.starts_with(&field)
+    own(&path).chain(taken_in).any(|file| {
+        // Of a file with options of clap those fields are options that stand below `#[arg(`.
+        let mut is_option = !file.text.contains("#[arg(");
+        let is_any = is_option;
+        lines_outside_tests(file).into_iter().any(|(_, line)| {
+            let line = line.trim_start();
+            is_option |= line.starts_with("#[arg(");
+            let declared = line.strip_prefix("pub(crate) ").unwrap_or(line);
+            let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+            let is_field = declared
+                .split_once(':')
+                .is_some_and(|(name, _)| name.chars().all(is_name));
+            let is_known = is_field && is_option && declared.starts_with(&field);
+            is_option = is_any || (is_option && !is_field);
+            line.contains(&quoted) || is_known
         })
+    })
 }
 
 /// The path that `relative` is from the folder of `file`.

@@ -116,6 +116,14 @@ pub fn hypotheses_divergence(
     hypotheses: usize,
     selections: usize,
 ) -> Result<Tensor> {
+    if teacher.dims() != student.dims() {
+        return Err(candle_core::Error::ShapeMismatchBinaryOp {
+            lhs: teacher.shape().clone(),
+            rhs: student.shape().clone(),
+            op: "hypotheses_divergence",
+        }
+        .into());
+    }
     let len = student.dim(D::Minus1)?;
     let n = (len / hypotheses.max(1)).saturating_sub(selections) / 2;
     if n == 0 || selections == 0 || hypotheses * (2 * n + selections) != len {

@@ -157,6 +157,37 @@ fn hypotheses_are_no_nearer_than_their_mixtures() {
         );
     }
     let (teacher, student) = (var(&[2, 3, 14], 1), var(&[2, 3, 14], 2));
+    // Two values and three choices: centres, log widths, logits of each of two hypotheses.
+    let mut want = 0.0;
+    let (numbers, others) = (values(&teacher), values(&student));
+    for (row, other) in numbers.chunks(14).zip(others.chunks(14)) {
+        let log_chances = |row: &[f64], choice: usize| {
+            let logits = [row[4 + choice], row[11 + choice]];
+            let sum: f64 = logits.iter().map(|logit| logit.exp()).sum();
+            logits.map(|logit| logit - sum.ln())
+        };
+        for choice in 0..3 {
+            let (p, q) = (log_chances(row, choice), log_chances(other, choice));
+            for hypothesis in 0..2 {
+                let (own, its) = (&row[7 * hypothesis..], &other[7 * hypothesis..]);
+                let apart = |value: usize| {
+                    let (d, log1, log2) = (
+                        (own[value] - its[value]).abs(),
+                        own[2 + value],
+                        its[2 + value],
+                    );
+                    log2 - log1 + d / log2.exp() + (log1 - log2 - d / log1.exp()).exp() - 1.0
+                };
+                let mean = (apart(0) + apart(1)) / 2.0;
+                let chosen = (p[hypothesis] - q[hypothesis]) / 2.0;
+                want += p[hypothesis].exp() * (mean + chosen) / (6.0 * 3.0);
+            }
+        }
+    }
+    let got = values(&hypotheses_divergence(&teacher, &student, 2, 3).unwrap())[0];
+    assert!((got - want).abs() < 1e-12 * want, "{got} for {want}");
+    let turned = var(&[3, 2, 14], 2);
+    assert!(hypotheses_divergence(&teacher, &turned, 2, 3).is_err());
     let loss =
         |teacher: &Var, student: &Var| hypotheses_divergence(teacher, student, 2, 3).unwrap();
     assert!(values(&loss(&teacher, &teacher))[0].abs() < 1e-12);

@@ -108,7 +108,7 @@ impl Deployment {
         let want = Model::from_graph(graph.clone(), options)?
             .session()
             .run(inputs)?;
-        let exact = RunOptions::new().with_precision(Precision::Fp32);
+        let exact = options.clone().with_precision(Precision::Fp32);
         let exact = Model::from_graph(rounded, &exact)?;
         let got = exact.session().run(inputs)?;
         for ((output, got), (_, want)) in got.iter().zip(&want) {

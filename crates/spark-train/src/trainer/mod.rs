@@ -28,7 +28,7 @@ use spark_onnx_graph::Tensor;
 use crate::error::{Result, TrainError};
 use crate::loss::OutputHeads;
 use crate::network::AdaptedNetwork;
-use crate::step::{Evaluation, TrainingStep};
+use crate::step::{Evaluation, TrainingStep, exact};
 use checkpoint::{Folder, Progress};
 pub use event::{Event, Go, Observer};
 use order::order;
@@ -89,7 +89,8 @@ impl<'d> Trainer<'d> {
     ///
     /// # Errors
     ///
-    /// [`TrainError::Setting`]; [`TrainError::TooFewSamples`] for less than one step; [`TrainError::Busy`] if another run writes
+    /// [`TrainError::Setting`]; [`TrainError::NotExact`] for options of another precision than fp32; [`TrainError::Sample`] for samples
+    /// that cannot be read, some of which tell runs apart; [`TrainError::TooFewSamples`] for less than one step; [`TrainError::Busy`] if another run writes
     /// to the folder; [`TrainError::Io`].
     pub fn new(
         network: AdaptedNetwork,
@@ -100,6 +101,7 @@ impl<'d> Trainer<'d> {
         options: RunOptions,
     ) -> Result<Self> {
         settings.check()?;
+        let options = exact(&options)?;
         settings.steps_per_epoch(training.len())?;
         let folder = settings.folder.as_deref().map(Folder::take).transpose()?;
         let groups = network.adapter().variables();

@@ -4,16 +4,18 @@ use spark_dora::DoraConfig;
 use spark_dora::loss::HeadKind;
 use spark_dora::optim::{AdamW, LoraPlus};
 use spark_onnx::{Model, Precision, RunOptions};
-use spark_onnx_graph::graph::{Dim, Graph, MatMul, Op};
+use spark_onnx_graph::graph::{Cast, Dim, Graph, MatMul, Op};
 use spark_onnx_graph::{DType, Tensor};
 use spark_openpilot::{metadata, slices, zoo};
 use spark_testing::numbers;
-use spark_train::{AdaptedNetwork, Deployment, TrainError, TrainingStep, driving_heads, layers};
+use spark_train::{
+    AdaptedNetwork, Deployment, TrainError, TrainingStep, driving_heads, layers, taught,
+};
 
-/// `y = x W` with so many outputs.
+/// `y = x W` with so many outputs, and an input of openpilot's.
 fn of_length(len: usize) -> Graph {
     let mut graph = Graph::default();
-    let x = graph.add_input("x", DType::F32, vec![Dim::Known(1), Dim::Known(4)]);
+    let x = graph.add_input("desire", DType::F32, vec![Dim::Known(1), Dim::Known(4)]);
     let w = Tensor::from_f32([4, len], numbers(4 * len, 1)).expect("fits");
     let w = graph.add_constant("head.weight", w);
     let y = graph.add_node("y", Op::MatMul(MatMul), &[Some(x), Some(w)]);
@@ -44,12 +46,45 @@ fn heads_are_those_of_the_table() {
     };
     assert_eq!(heads.heads[0].kind, five);
     assert_eq!(driving_heads(&of_length(7)).expect("has no table"), None);
+    // As long as a policy's output, but not openpilot's.
+    let mut other = of_length(1000);
+    assert!(driving_heads(&other).expect("has no table").is_some());
+    other.values[other.inputs[0].0].name = "data".to_owned();
+    assert_eq!(driving_heads(&other).expect("has no table"), None);
     let mut wrong = of_length(7);
     let table = metadata::encode(slices::POLICY);
     wrong
         .metadata
         .insert(metadata::OUTPUT_SLICES_KEY.to_owned(), table);
     assert!(matches!(driving_heads(&wrong), Err(TrainError::Layout(_))));
+}
+
+/// As f32, which losses are in.
+#[test]
+fn outputs_of_f16_are_taught() {
+    let mut graph = of_length(1576);
+    let y = graph.outputs[0];
+    let half = graph.add_node("half", Op::Cast(Cast { to: DType::F16 }), &[Some(y)]);
+    graph.values[half.0].shape = graph.values[y.0].shape.clone();
+    graph.outputs = vec![half];
+    let heads = driving_heads(&graph)
+        .expect("has no table")
+        .expect("is known");
+    let x = Tensor::from_f32([1, 4], numbers(4, 2)).expect("fits");
+    let inputs = vec![vec![("desire".to_owned(), x.clone())]];
+    let options = RunOptions::new();
+    let samples = taught(&graph, inputs, &options, |_| {}).expect("is taught");
+    let (name, target) = &samples[0].targets[0];
+    assert_eq!((name.as_str(), target.dtype()), ("half", DType::F32));
+    let config = DoraConfig::builder(1).build().expect("settings");
+    let network = AdaptedNetwork::new(graph, config).expect("is adapted");
+    let shapes = [("desire", vec![1, 4])];
+    let step = TrainingStep::new(&network, &[heads], &shapes, &options);
+    let result = step
+        .expect("plans")
+        .run(&network, &[("desire", &x)], &[("half", target)]);
+    let loss = result.expect("runs").loss;
+    assert!(loss.abs() < 1e-5, "{loss:e} from itself");
 }
 
 /// Each generation's heads: nothing to learn from its own outputs, something from others.
@@ -68,14 +103,14 @@ fn a_network_is_no_distance_from_itself() {
             .expect("is known");
         let config = DoraConfig::builder(1).build().expect("settings");
         let network = AdaptedNetwork::new(graph.clone(), config).expect("is adapted");
-        let shapes = [("x", vec![1, 4])];
+        let shapes = [("desire", vec![1, 4])];
         let step = TrainingStep::new(&network, &[heads], &shapes, &RunOptions::new());
         let mut step = step.expect("plans");
         let x = Tensor::from_f32([1, 4], numbers(4, 2)).expect("fits");
         let model = Model::from_graph(graph, &RunOptions::new()).expect("plans");
         let own = model
             .session()
-            .run(&[("x", &x)])
+            .run(&[("desire", &x)])
             .expect("runs")
             .swap_remove(0)
             .1;
@@ -86,7 +121,7 @@ fn a_network_is_no_distance_from_itself() {
             .collect();
         let moved = Tensor::from_f32(own.shape(), moved).expect("fits");
         let mut parts = |target: &Tensor| {
-            let result = step.run(&network, &[("x", &x)], &[("y", target)]);
+            let result = step.run(&network, &[("desire", &x)], &[("y", target)]);
             result.expect("runs").parts
         };
         for ((head, at), (_, away)) in parts(&own).into_iter().zip(parts(&moved)) {

@@ -203,10 +203,31 @@ fn samples_and_heads_that_do_not_fit_are_no_comparison() {
     let apart = judge(&[two], sample(32)).expect("is judged");
     assert_eq!(apart.all, result.all);
     let squares = |errors: &Errors, n: f64| n * errors.untouched * errors.untouched;
-    let [(left, a), (right, b)] = &apart.heads[..] else {
+    let [left, right] = &apart.heads[..] else {
         panic!("{:?}", apart.heads);
     };
-    assert_eq!((left.as_str(), right.as_str()), ("left", "right"));
+    assert_eq!((left.name.as_str(), right.name.as_str()), ("left", "right"));
+    let (a, b) = (&left.all, &right.all);
+    // Squares: the loss is the square of the root.
+    for head in &apart.heads {
+        for (loss, root) in [
+            (head.loss.untouched, head.all.untouched),
+            (head.loss.bias, head.all.bias),
+            (head.loss.constant, head.all.constant),
+            (head.loss.trained, head.all.trained),
+        ] {
+            assert!(
+                (loss - root * root).abs() < 1e-5 * loss.max(0.1),
+                "{loss} {root}"
+            );
+        }
+    }
+    let weighed = left.loss.trained + right.loss.trained;
+    assert!(
+        (apart.loss.trained - weighed).abs() < 1e-5 * weighed,
+        "{:?}",
+        apart.loss
+    );
     let (sum, all) = (
         squares(a, 8.0) + squares(b, 24.0),
         squares(&apart.all, 32.0),

@@ -1,0 +1,175 @@
+//! `finetune`: a driving model in miniature, taught head by head, stopped, gone on with, judged and merged.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::PathBuf;
+
+use candle_core::{Device, Tensor, safetensors};
+use serde_json::Value;
+use sparkpilot::onnx::graph::{Dim, Gemm, Graph, MatMul, Op, Unary};
+use sparkpilot::onnx::{DType, file};
+
+use super::{Folder, Outcome, Program};
+
+fn numbers(n: usize, seed: u64) -> Vec<f32> {
+    spark_testing::numbers(n, seed)
+}
+
+/// Two layers between `desire` and an output of 32 numbers, with a table; and 12 frames.
+fn made(folder: &Folder) -> [PathBuf; 2] {
+    let mut graph = Graph::default();
+    let x = graph.add_input("desire", DType::F32, vec![Dim::Known(1), Dim::Known(32)]);
+    let gemm = Op::Gemm(Gemm {
+        alpha: 1.0,
+        beta: 1.0,
+        trans_a: false,
+        trans_b: true,
+    });
+    let weight = |seed| {
+        let tensor = sparkpilot::onnx::Tensor::from_f32([32, 32], numbers(1024, seed));
+        tensor.expect("fits")
+    };
+    let first = graph.add_constant("first.weight", weight(1));
+    let second = graph.add_constant("second.weight", weight(2));
+    let y = graph.add_node("first", gemm, &[Some(x), Some(first)]);
+    let y = graph.add_node("tanh", Op::Unary(Unary::Tanh), &[Some(y)]);
+    let y = graph.add_node("outputs", Op::MatMul(MatMul), &[Some(y), Some(second)]);
+    graph.values[y.0].shape = Some(vec![Dim::Known(1), Dim::Known(32)]);
+    graph.outputs.push(y);
+    let parts = [
+        ("pose", 12),
+        ("desire_state", 8),
+        ("lead_prob", 3),
+        ("hidden_state", 9),
+    ];
+    let mut start = 0;
+    let table = parts.map(|(name, len)| {
+        start += len;
+        sparkpilot::openpilot::slices::OutputSlice {
+            name,
+            start: start - len,
+            end: start,
+        }
+    });
+    let key = sparkpilot::openpilot::metadata::OUTPUT_SLICES_KEY.to_owned();
+    let table = sparkpilot::openpilot::metadata::encode(&table);
+    graph.metadata.insert(key, table);
+    let model = folder.write("model.onnx", file::to_bytes(&graph).expect("is written"));
+    let frames: HashMap<String, Tensor> = (0..12)
+        .map(|at| {
+            let tensor = Tensor::from_vec(numbers(32, 10 + at), (1, 32), &Device::Cpu);
+            (format!("case{at}/in/desire"), tensor.expect("fits"))
+        })
+        .collect();
+    let data = folder.path("frames.safetensors");
+    safetensors::save(&frames, &data).expect("a writable folder");
+    [model, data]
+}
+
+fn train(paths: &[PathBuf; 2], run: &PathBuf, more: &[&str]) -> Outcome {
+    let mut program = Program::new("finetune").args(["train", "--qat", "fp4", "--batch-size", "3"]);
+    program = program.args(["--model".as_ref(), paths[0].as_os_str()]);
+    program = program.args(["--data".as_ref(), paths[1].as_os_str()]);
+    program
+        .args(["--output".as_ref(), run.as_os_str()])
+        .args(more)
+        .run()
+}
+
+#[test]
+fn heads_are_taught_judged_and_merged() {
+    let folder = Folder::new();
+    let paths = made(&folder);
+    let (run, json) = (folder.path("run"), folder.path("result.json"));
+    let json_text = json.display().to_string();
+    let options = [
+        "--heads",
+        "driving",
+        "--head-weight",
+        "pose=2,lead_prob=0",
+        "--epochs",
+        "40",
+    ];
+    let options = [&options[..], &["--json", &json_text]].concat();
+    let outcome = train(&paths, &run, &options);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let taught = "taught: pose (distributions x 2), desire_state (classes), hidden_state (squares)";
+    assert!(outcome.stdout.contains(taught), "{}", outcome.stdout);
+    let result: Value =
+        serde_json::from_slice(&fs::read(&json).expect("is written")).expect("is JSON");
+    let of = |part: &Value, name: &str| part[name].as_f64().expect("a number");
+    let heads = result["heads"].as_array().expect("a list");
+    let names: Vec<_> = heads.iter().map(|head| head["head"].as_str()).collect();
+    // What weighs nothing is judged all the same.
+    let want = ["pose", "desire_state", "lead_prob", "hidden_state"];
+    assert_eq!(names, want.map(Some));
+    let loss = &result["loss"];
+    assert!(of(loss, "trained") < 0.7 * of(loss, "untouched"), "{loss}");
+    let sum: f64 = [2.0, 1.0, 0.0, 1.0]
+        .iter()
+        .zip(heads)
+        .map(|(weight, head)| weight * of(&head["loss"], "trained"))
+        .sum();
+    let got = of(loss, "trained");
+    assert!((sum - got).abs() < 1e-6 + 1e-4 * got, "{sum} and {got}");
+
+    let merged = folder.path("merged.onnx");
+    let outcome = Program::new("finetune")
+        .args(["merge".as_ref(), "--model".as_ref(), paths[0].as_os_str()])
+        .args(["--adapter".as_ref(), run.join("adapter").as_os_str()])
+        .args(["--merged".as_ref(), merged.as_os_str()])
+        .run();
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let [base, tuned] = [&paths[0], &merged].map(|path| file::load(path).expect("loads"));
+    assert_eq!(base.nodes.len(), tuned.nodes.len());
+}
+
+#[test]
+fn heads_and_weights_that_do_not_fit_are_wrong_usage() {
+    let folder = Folder::new();
+    let paths = made(&folder);
+    let run = folder.path("run");
+    for (options, said) in [
+        (
+            &["--heads", "driving", "--head-weight", "plan=2"][..],
+            "there is no head `plan`; there are pose, desire_state",
+        ),
+        (
+            &["--head-weight", "pose=2"],
+            "there is no head `pose`; there are outputs",
+        ),
+        (&["--head-weight", "outputs=0"], "every head weighs 0"),
+        (
+            &["--head-weight", "outputs=2,outputs=3"],
+            "`outputs` has two weights",
+        ),
+        (&["--head-weight", "=2"], "expected HEAD=WEIGHT"),
+        (
+            &["--head-weight", "outputs=-1"],
+            "expected a number from 0 to 1000000",
+        ),
+        (
+            &["--head-weight", "outputs=nan"],
+            "expected a number from 0 to 1000000",
+        ),
+    ] {
+        let outcome = train(&paths, &run, options);
+        assert_eq!(outcome.code, Some(2), "{options:?}: {}", outcome.stderr);
+        assert!(
+            outcome.stderr.contains(said),
+            "{options:?}: {}",
+            outcome.stderr
+        );
+        assert!(!run.exists(), "{options:?}");
+    }
+    let mut other = file::load(&paths[0]).expect("loads");
+    other.metadata.clear();
+    let other = folder.write("other.onnx", file::to_bytes(&other).expect("is written"));
+    let outcome = train(&[other, paths[1].clone()], &run, &["--heads", "driving"]);
+    assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
+    assert!(
+        outcome.stderr.contains("has no table of heads"),
+        "{}",
+        outcome.stderr
+    );
+}
