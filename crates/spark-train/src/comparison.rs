@@ -12,13 +12,12 @@
 //!
 //! A result that a bias or a constant has too is no result. All of them are judged on samples that were held back.
 
-use std::collections::BTreeMap;
-
-use spark_onnx::{Model, Precision, RunOptions, Session};
+use spark_onnx::{Model, RunOptions, Session};
 use spark_onnx_graph::graph::{Dim, Graph, bind};
 use spark_onnx_graph::{DType, Tensor};
 
 use crate::error::{Result, TrainError};
+use crate::exact::in_f32;
 use crate::loss::{Losses, OutputHeads, add_losses};
 use crate::network::AdaptedNetwork;
 use crate::step::Evaluation;
@@ -167,14 +166,6 @@ pub fn compare(
         loss: Errors::of(losses[numbers.names.len()]),
         heads: heads.collect(),
     })
-}
-
-/// The same threads and device, in f32 without formats of single steps.
-fn in_f32(options: &RunOptions) -> RunOptions {
-    let mut exact = options.clone().with_precision(Precision::Fp32);
-    exact.by_step = BTreeMap::new();
-    exact.calibration = None;
-    exact
 }
 
 /// From the sums of the squares of each number over `n_samples`.

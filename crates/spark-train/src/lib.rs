@@ -17,6 +17,7 @@
 mod comparison;
 mod driving;
 mod error;
+mod exact;
 mod loss;
 mod network;
 mod step;

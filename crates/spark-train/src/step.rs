@@ -12,13 +12,14 @@
 //! Steps are in f32, whatever the environment says of precisions.
 
 use spark_dora::optim::Gradients;
-use spark_onnx::{Model, Precision, RunOptions, Session, StepInfo};
+use spark_onnx::{Model, RunOptions, Session, StepInfo};
 use spark_onnx_graph::Tensor;
 use spark_onnx_graph::backward::{WithGradients, with_gradients};
 use spark_onnx_graph::graph::{Graph, bind};
 use spark_onnx_graph::reference::gradient::GradientOptions;
 
-use crate::error::{Result, TrainError};
+use crate::error::Result;
+use crate::exact::exact;
 use crate::loss::{Losses, OutputHeads, add_losses};
 use crate::network::AdaptedNetwork;
 
@@ -213,23 +214,6 @@ impl Evaluation {
             outputs,
         })
     }
-}
-
-/// The same options in f32. What they do not say, the environment would.
-pub(crate) fn exact(options: &RunOptions) -> Result<RunOptions> {
-    let others = options.precision.into_iter();
-    let mut others = others.chain(options.by_step.values().copied());
-    if let Some(other) = others.find(|&precision| precision != Precision::Fp32) {
-        return Err(TrainError::NotExact {
-            asked: other.to_string(),
-        });
-    }
-    if options.calibration.is_some() {
-        return Err(TrainError::NotExact {
-            asked: "formats of a calibration".to_owned(),
-        });
-    }
-    Ok(options.clone().with_precision(Precision::Fp32))
 }
 
 /// The network with its losses behind it.

@@ -26,6 +26,7 @@ use spark_quant::{ExecutionPolicy, Quantizer, Recipe};
 use super::constant::{Operand, give};
 use super::layers::{Form, Layer};
 use crate::error::{Result, TrainError};
+use crate::exact::in_f32;
 
 /// Outputs of the network with rounded weights may differ by this from the engine's, for a largest value of 1: other kernels add up
 /// in another order.
@@ -108,8 +109,7 @@ impl Deployment {
         let want = Model::from_graph(graph.clone(), options)?
             .session()
             .run(inputs)?;
-        let exact = options.clone().with_precision(Precision::Fp32);
-        let exact = Model::from_graph(rounded, &exact)?;
+        let exact = Model::from_graph(rounded, &in_f32(options))?;
         let got = exact.session().run(inputs)?;
         for ((output, got), (_, want)) in got.iter().zip(&want) {
             let (got, want) = (got.to_f32(), want.to_f32());

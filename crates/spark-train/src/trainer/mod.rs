@@ -26,9 +26,10 @@ use spark_onnx::RunOptions;
 use spark_onnx_graph::Tensor;
 
 use crate::error::{Result, TrainError};
+use crate::exact::exact;
 use crate::loss::OutputHeads;
 use crate::network::AdaptedNetwork;
-use crate::step::{Evaluation, TrainingStep, exact};
+use crate::step::{Evaluation, TrainingStep};
 use checkpoint::{Folder, Progress};
 pub use event::{Event, Go, Observer};
 use order::order;
