@@ -248,16 +248,10 @@ pub(crate) fn described_heads(heads: &[OutputHeads]) -> String {
 
 /// All numbers of all outputs.
 fn numbers(sample: &Sample) -> Vec<OutputHeads> {
-    let of = |(name, tensor): &(String, sparkpilot::onnx::Tensor)| OutputHeads {
-        output: name.clone(),
-        heads: vec![Head {
-            name: name.clone(),
-            range: 0..tensor.shape().last().copied().unwrap_or(1),
-            kind: HeadKind::Squares,
-            weight: 1.0,
-        }],
-    };
-    sample.targets.iter().map(of).collect()
+    let targets = sample.targets.iter();
+    targets
+        .map(|(name, tensor)| OutputHeads::squares(name, tensor))
+        .collect()
 }
 
 /// One line on an adapter.

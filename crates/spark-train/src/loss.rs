@@ -27,6 +27,21 @@ pub struct OutputHeads {
     pub heads: Vec<Head>,
 }
 
+impl OutputHeads {
+    /// All numbers of an output of the shape of `target`, as one head of its name: the mean of squared differences.
+    pub fn squares(output: &str, target: &Tensor) -> Self {
+        Self {
+            output: output.to_owned(),
+            heads: vec![Head {
+                name: output.to_owned(),
+                range: 0..target.shape().last().copied().unwrap_or(1),
+                kind: HeadKind::Squares,
+                weight: 1.0,
+            }],
+        }
+    }
+}
+
 /// Inputs and outputs that losses bring.
 #[derive(Debug)]
 pub(crate) struct Losses {

@@ -3,7 +3,6 @@
 use std::error::Error;
 
 use spark_dora::DoraConfig;
-use spark_dora::loss::{Head, HeadKind};
 use spark_onnx::{Model, RunOptions};
 use spark_onnx_graph::Tensor;
 use spark_onnx_graph::graph::{Dim, Graph};
@@ -54,15 +53,8 @@ pub(crate) fn made_up(
         let moved = output.to_f32().iter().map(|v| v + 0.1).collect();
         targets.push((name, Tensor::from_f32(output.shape(), moved)?));
     }
-    let heads = targets.iter().map(|(name, tensor)| OutputHeads {
-        output: name.clone(),
-        heads: vec![Head {
-            name: name.clone(),
-            range: 0..tensor.shape().last().copied().unwrap_or(1),
-            kind: HeadKind::Squares,
-            weight: 1.0,
-        }],
-    });
+    let heads = targets.iter();
+    let heads = heads.map(|(name, tensor)| OutputHeads::squares(name, tensor));
     Ok(Material {
         heads: heads.collect(),
         inputs,
