@@ -42,6 +42,14 @@ pub(crate) fn release<'command>(
 /// unwatched. Needs `RUSTC_BOOTSTRAP`.
 pub(crate) const OWN_GENERICS: &str = "-Zshare-generics=no";
 
+/// Builds these members without optimisation in the test profile: what tests do not wait for.
+pub(crate) fn unoptimised(test: &mut Command, members: &[&str]) {
+    for name in members {
+        let level = format!("profile.test.package.{name}.opt-level=0");
+        test.arg("--config").arg(level);
+    }
+}
+
 /// `cargo build` of everything.
 pub(crate) fn build(workspace: &Workspace, release: bool) -> Result<(), Error> {
     let mut build = cargo(&["build", "--workspace", "--all-targets"]);

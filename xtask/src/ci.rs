@@ -25,6 +25,7 @@
 //! a check that nobody sees is no check.
 
 use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::aarch64;
@@ -229,27 +230,41 @@ fn test(workspace: &Workspace) -> Result<(), Error> {
     build_and_test::test(workspace, &[])
 }
 
+/// The engine's tests in which NVIDIA's compiler has the most to do, by the part of their names.
+const WRONG_KERNELS: &str = "every_wrong_kernel";
+
 /// The default features leave the CUDA path out; debug assertions are on here. `kernels` and `sanitize` test parts of
 /// the same build. What stands on this path, and candle's tensors, is tested by `test-release`.
 fn cuda(workspace: &Workspace) -> Result<(), Error> {
     // Kernels run as what NVIDIA's compiler makes of them, here and in the tests below.
     kernels::Toolchain::get(&workspace.target.join("kernels"))?;
-    let memory: &[&str] = &["test", "-p", "spark-mem", "--features", "cuda"];
-    // Of the engine only what the feature adds, by the part of the names.
-    let networks: &[&str] = &[
-        "test",
-        "-p",
-        "spark-onnx",
-        "--features",
-        "cuda",
-        "--lib",
-        "cuda::",
-    ];
-    for arguments in [memory, networks] {
-        let counts = command::run_tests(cargo(arguments).current_dir(&workspace.root))?;
-        println!("{counts}");
+    let memory = ["test", "-p", "spark-mem", "--features", "cuda"];
+    let engine = ["test", "-p", "spark-onnx", "--features", "cuda", "--lib"];
+    for package in [&memory[..], &engine] {
+        command::run(cargo(package).arg("--no-run").current_dir(&workspace.root))?;
     }
-    Ok(())
+    // The stand-in driver is one device: what runs on it within a process is one after the other. Two processes have two.
+    let (mut of_memory, mut of_networks) = (cargo(&memory), cargo(&engine));
+    let mut of_wrong_kernels = cargo(&engine);
+    of_wrong_kernels.arg(WRONG_KERNELS);
+    // Of the engine only what the feature adds, by the part of the names.
+    of_networks.args(["cuda::", "--", "--skip", WRONG_KERNELS]);
+    for test in [&mut of_memory, &mut of_networks, &mut of_wrong_kernels] {
+        test.current_dir(&workspace.root);
+    }
+    let one_by_one = |tests: &mut [Command]| -> Result<(), Error> {
+        for test in tests {
+            println!("{}", command::run_tests(test)?);
+        }
+        Ok(())
+    };
+    std::thread::scope(|scope| {
+        let beside = scope.spawn(|| one_by_one(&mut [of_wrong_kernels]));
+        one_by_one(&mut [of_memory, of_networks])?;
+        beside
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
 }
 
 fn doc(workspace: &Workspace) -> Result<(), Error> {
@@ -271,9 +286,6 @@ const OPTIMISED_UNITS: [&str; 6] = [
     "sparkpilot",
 ];
 
-/// What all members together ask of crates that fewer of them would not; with them, nothing is built again.
-const FEATURES_OF_ALL: &str = "spark-hal/serde,spark-onnx-graph/samples";
-
 /// The release profile turns debug assertions and overflow checks off. Tests start the examples,
 /// which `cargo test --examples` would build as tests of their own. Doc tests are left out: each
 /// is a program of its own, and `test` has run them.
@@ -281,14 +293,9 @@ fn test_release(workspace: &Workspace) -> Result<(), Error> {
     let mut build = cargo(&["build", "--workspace", "--examples"]);
     command::run(build_and_test::release(&mut build, workspace))?;
     let mut whole = cargo(&["test", "--workspace", "--test", "*", "--exclude", "xtask"]);
-    let mut units = cargo(&[
-        "test",
-        "--lib",
-        "--bin",
-        "sparkpilot",
-        "--features",
-        FEATURES_OF_ALL,
-    ]);
+    let mut units = cargo(&["test", "--lib", "--bin", "sparkpilot"]);
+    // `--all-features` speaks of the named members alone: those beneath would be built again with fewer.
+    units.arg("--features").arg(workspace.features().join(","));
     units.args(OPTIMISED_UNITS.iter().flat_map(|name| ["-p", name]));
     for test in [&mut whole, &mut units] {
         let counts = command::run_tests(build_and_test::release(test, workspace))?;

@@ -32,7 +32,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use crate::aarch64::{GEMM_KERNELS, MODEL_KERNELS};
-use crate::build_and_test::OWN_GENERICS;
+use crate::build_and_test::{OWN_GENERICS, unoptimised};
 use crate::command::{self, cargo};
 use crate::error::{Error, LeftOut};
 use crate::workspace::Workspace;
@@ -53,8 +53,19 @@ const THREAD: [&str; 3] = [
     OWN_GENERICS,
 ];
 
-/// Where another crate is tested, the kernels of this one need no speed; to optimise them takes long.
-const UNWATCHED_QUANT: [&str; 2] = ["--config", "profile.test.package.spark-quant.opt-level=0"];
+/// Tests under the address sanitiser wait for none of these, and to optimise them takes long.
+const AWAITED_BY_NONE: &[&str] = &[
+    "spark-hal",
+    "spark-onnx-graph",
+    "spark-onnx-proto",
+    "spark-ptx",
+];
+
+/// Nor, where another crate is tested, for the kernels of this one.
+const KERNELS_OF_QUANT: &str = "spark-quant";
+
+/// The few operators under the thread sanitiser are quicker to run as they are than to optimise.
+const OPERATORS: &[&str] = &["spark-gemm", "spark-onnx", "spark-simd"];
 
 /// Random cases of each property test.
 const CASES: &str = "4";
@@ -123,8 +134,9 @@ fn addresses(workspace: &Workspace) -> Result<(), Error> {
                 ADDRESS.map(|flag| format!("\"{flag}\"")).join(",")
             ));
         }
-        if arguments[0] != "spark-quant" {
-            test.args(UNWATCHED_QUANT);
+        unoptimised(&mut test, AWAITED_BY_NONE);
+        if arguments[0] != KERNELS_OF_QUANT {
+            unoptimised(&mut test, &[KERNELS_OF_QUANT]);
         }
         test.arg("-p").args(&arguments).arg("--test-threads=2");
         test.env("RUSTFLAGS", OWN_GENERICS);
@@ -188,7 +200,9 @@ fn threads(workspace: &Workspace) -> Result<LeftOut, Error> {
         let mut test = test(workspace, "thread");
         // The prebuilt library's locks and counts are not watched and would look like races.
         test.args(["-Zbuild-std", "--target", &host]);
-        test.args(UNWATCHED_QUANT);
+        unoptimised(&mut test, AWAITED_BY_NONE);
+        unoptimised(&mut test, &[KERNELS_OF_QUANT]);
+        unoptimised(&mut test, OPERATORS);
         test.arg("-p").args(arguments).arg("--test-threads=2");
         test.env("RUSTFLAGS", THREAD.join(" "));
         report("threads", arguments[0], &mut test)?;

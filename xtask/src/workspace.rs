@@ -36,6 +36,7 @@ pub(crate) struct Package {
     pub(crate) categories: Vec<String>,
     /// Whether some of its features are on unless switched off.
     pub(crate) has_default_features: bool,
+    pub(crate) features: Vec<String>,
 }
 
 /// One dependency as written in a manifest.
@@ -54,6 +55,16 @@ pub(crate) struct Target {
 }
 
 impl Workspace {
+    /// Every feature of every member, as `member/feature`.
+    pub(crate) fn features(&self) -> Vec<String> {
+        let of = |package: &Package| {
+            let name = package.name.clone();
+            let features = package.features.clone().into_iter();
+            features.map(move |feature| format!("{name}/{feature}"))
+        };
+        self.packages.iter().flat_map(of).collect()
+    }
+
     /// Asks cargo about the workspace of the current folder.
     pub(crate) fn load() -> Result<Self, Error> {
         let mut cargo = command::cargo(&["metadata", "--no-deps", "--format-version", "1"]);
@@ -132,6 +143,10 @@ impl Workspace {
                 has_default_features: package["features"]["default"]
                     .as_array()
                     .is_some_and(|features| !features.is_empty()),
+                features: package["features"]
+                    .as_object()
+                    .map(|features| features.keys().cloned().collect())
+                    .unwrap_or_default(),
             });
         }
         Ok(Self {
@@ -207,6 +222,7 @@ mod tests {
         assert_eq!(workspace.packages[1].folder, "");
         assert!(!workspace.packages[1].is_default);
         assert!(!workspace.packages[1].has_default_features);
+        assert_eq!(workspace.features(), ["a/d", "a/default"]);
     }
 
     #[test]
