@@ -54,12 +54,7 @@ const THREAD: [&str; 3] = [
 ];
 
 /// Tests under the address sanitiser wait for none of these, and to optimise them takes long.
-const AWAITED_BY_NONE: &[&str] = &[
-    "spark-hal",
-    "spark-onnx-graph",
-    "spark-onnx-proto",
-    "spark-ptx",
-];
+const AWAITED_BY_NONE: &[&str] = &["spark-onnx-graph", "spark-onnx-proto", "spark-ptx"];
 
 /// Nor, where another crate is tested, for the kernels of this one.
 const KERNELS_OF_QUANT: &str = "spark-quant";
