@@ -5,7 +5,8 @@
 //! A DoRA adapter is trained so that the network, in the precision that it will be run in, says what it, or another network, says in
 //! full precision: what four bits lose is won back so. `train` begins a run, `resume` goes on with one that was stopped or killed,
 //! `eval` judges it on the frames that were held back, beside a bias and a constant, and `merge` writes the network with the adapter
-//! in its weights. Data are inputs of many frames, `caseN/in/<input>`, in the order in which they were recorded.
+//! in its weights. Data are the frames of recorded drives, logs and videos in a folder, or inputs in a file, `caseN/in/<input>`, in the
+//! order in which they were recorded.
 
 #![allow(clippy::print_stdout, reason = "an example's output is its product")]
 
@@ -19,6 +20,8 @@ use run::Options;
 
 #[path = "finetune/data.rs"]
 mod data;
+#[path = "finetune/drives.rs"]
+mod drives;
 #[path = "finetune/judge.rs"]
 mod judge;
 #[path = "finetune/run.rs"]
@@ -33,6 +36,7 @@ mod train;
     arg_required_else_help = true,
     after_help = "Examples:\n  \
         finetune train --model m.onnx --data frames.safetensors --output run --qat fp4\n  \
+        finetune train --model m.onnx --data drives --every 2 --output run --qat fp4\n  \
         finetune train --model m.onnx --data frames.safetensors --output run --qat fp4 --dry-run\n  \
         finetune resume --output run\n  \
         finetune eval --output run --json result.json\n  \

@@ -14,7 +14,11 @@ use sparkpilot::train::{
     AdaptedNetwork, Deployment, OutputHeads, Sample, driving_heads, layers, taught,
 };
 
+use crate::drives;
 use crate::run::{Format, Options, Run, Taught, usage};
+
+/// Of 20 frames a second of a drive, one of so many.
+const EVERY: usize = 4;
 
 /// Everything that the options name.
 pub(crate) struct Material {
@@ -60,7 +64,13 @@ impl Material {
             }
         };
         check_weights(&run.options.head_weight, &graph, driving.as_deref())?;
-        let inputs = read_batches(data, &model.display().to_string(), &graph)?;
+        let inputs = match data.is_dir() {
+            true => {
+                let camera = run.options.camera.unwrap_or_default();
+                drives::read(data, &graph, camera, run.options.every.unwrap_or(EVERY))?
+            }
+            false => read_batches(data, &model.display().to_string(), &graph)?,
+        };
         let n = inputs.len();
         let n_held_back = (n as f64 * val_split).round() as usize;
         let n_training = n.saturating_sub(n_held_back + gap);

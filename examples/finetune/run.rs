@@ -15,9 +15,17 @@ pub(crate) struct Options {
     /// ONNX file of the network that is tuned
     #[arg(long, value_name = "FILE.onnx")]
     pub(crate) model: PathBuf,
-    /// Inputs of many frames, caseN/in/<input>
-    #[arg(long, value_name = "FILE.safetensors")]
+    /// Inputs of many frames, caseN/in/<input>, or a folder of recorded drives: logs and videos
+    #[arg(long, value_name = "FILE.safetensors|FOLDER")]
     pub(crate) data: PathBuf,
+    /// Of a folder's frames one of so many is taken; 4 by default, five a second
+    #[arg(long, value_name = "N", value_parser = count(1, 1_000_000))]
+    #[serde(default)]
+    pub(crate) every: Option<usize>,
+    /// Whose pictures are taken of a folder's drives; the small ones of the road by default
+    #[arg(long, value_enum, value_name = "CAMERA")]
+    #[serde(default)]
+    pub(crate) camera: Option<CameraOf>,
     /// ONNX file of the teacher, of the same inputs and outputs; the network itself by default
     #[arg(long, value_name = "FILE.onnx")]
     pub(crate) teacher: Option<PathBuf>,
@@ -84,6 +92,20 @@ pub(crate) enum Taught {
     Driving,
 }
 
+#[derive(Clone, Copy, Default, PartialEq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum CameraOf {
+    /// qcamera.ts
+    #[default]
+    Preview,
+    /// fcamera.hevc
+    Road,
+    /// ecamera.hevc
+    Wide,
+    /// dcamera.hevc
+    Driver,
+}
+
 fn weight(text: &str) -> Result<(String, f64), String> {
     match text.rsplit_once('=') {
         Some((head, weight)) if !head.trim().is_empty() => {
@@ -118,6 +140,9 @@ impl Run {
             return usage(
                 "there is nothing to learn: --qat names the precision whose rounding is to be made up for, --teacher another network",
             );
+        }
+        if !options.data.is_dir() && (options.every.is_some() || options.camera.is_some()) {
+            return usage("--every and --camera are of a folder of drives, and --data is a file");
         }
         let run = Self {
             options,

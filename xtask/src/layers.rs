@@ -3,9 +3,9 @@
 //! ```text
 //! { simd, parallel } <- gemm;  hal <- mem <- quant;  files <- onnx-proto;  { hal, onnx-proto } <- onnx-graph
 //! { gemm, quant, onnx-graph } <- onnx <- openpilot <- { sim, bench } <- facade
-//! { gemm, quant } <- dora <- facade;  { onnx, openpilot, dora, files } <- train <- facade; by the table also data <- train
+//! { gemm, quant } <- dora <- facade;  { onnx, openpilot, data, dora, files } <- train <- facade
 //! { files, drawing } <- data <- facade; by the table also { hal, parallel } <- data <- { dora, sim }
-//! drawing            <- { quant, data, sim, bench, xtask }
+//! drawing            <- { quant, data, sim, bench, xtask }, and train's examples
 //! { hal, files } <- program <- facade   the program; reachable by examples of every crate besides
 //! ptx <- testing       reachable as dev-dependencies only: by tests, benches, examples
 //! ```
@@ -114,6 +114,7 @@ pub(crate) const ALLOWED: &[(&str, &[&str])] = &[
         "spark-train",
         &[
             "spark-files",
+            "spark-drawing",
             "spark-hal",
             "spark-simd",
             "spark-parallel",

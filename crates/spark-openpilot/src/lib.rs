@@ -15,12 +15,13 @@
 //! a vision and a policy network; [`recurrent`] is for the networks before it, which hand a state
 //! from frame to frame. [`slices::OutputLayout`] names the parts of any network's output vector, [`heads::HeadMeaning`]
 //! says what each is to a loss.
-//! [`zoo`] builds networks with the same inputs and outputs and random weights.
+//! [`view`] makes a network's inputs of recorded pictures. [`zoo`] builds networks with the same inputs and outputs and random weights.
 //!
 //! Source: openpilot's `selfdrive/modeld` of February 2026 (MIT).
 //!
 //! Deliberately absent: messaging, and the smoothing of actions over time.
 
+pub mod driver_view;
 mod error;
 pub mod frame;
 pub mod heads;
@@ -32,6 +33,7 @@ pub mod plan;
 pub mod prediction;
 pub mod recurrent;
 pub mod slices;
+pub mod view;
 pub mod warp;
 pub mod zoo;
 

@@ -73,6 +73,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let config = LaunchConfig::new([16, 1, 1], [256, 1, 1]);
     let wanted: Vec<String> = std::env::args().skip(1).collect();
     let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|it| it == name);
+    if let Some(unknown) = wanted.iter().find(|it| LOOPS.iter().all(|of| of.0 != **it)) {
+        let names = LOOPS.map(|of| of.0).join(", ");
+        return Err(format!("no loop is called `{unknown}`; there are {names}").into());
+    }
     for (name, body) in LOOPS.into_iter().filter(|it| is_wanted(it.0)) {
         let module = Module::load(&kernel(body))?;
         let params = address.to_le_bytes();

@@ -25,6 +25,28 @@ pub enum TrainError {
     /// The table of a network's heads cannot be read, or does not fit its output.
     #[error("{0}")]
     Layout(#[from] spark_openpilot::OpenpilotError),
+    /// No input takes pictures of a kind that is known.
+    #[error(
+        "no input of the network takes pictures of a recorded drive: it has {}; known are input_img [1, 6, 320, 160], and img, big_img, \
+         input_imgs, vision_input_imgs, big_input_imgs [1, 12, 128, 256]",
+        inputs.join(", ")
+    )]
+    NoPictures {
+        /// Its inputs and their shapes.
+        inputs: Vec<String>,
+    },
+    /// The camera's direction at a sample is not known.
+    #[error(
+        "sample {number}: the camera's direction is not known, and the network's view needs it"
+    )]
+    Uncalibrated {
+        /// The sample.
+        number: usize,
+    },
+    /// A sample's pictures cannot be had.
+    #[cfg(feature = "drives")]
+    #[error("{0}")]
+    Pictures(#[from] spark_data::prefetch::PrefetchError),
     /// Nothing of the network would be trained.
     #[error(
         "the settings mean no layer of this network; it has {}",
@@ -62,6 +84,18 @@ pub enum TrainError {
     NotExact {
         /// What the options ask for.
         asked: String,
+    },
+    /// The network has no value that a head can stand on, or that can be an output.
+    #[error("the network has no value `{name}` of f32 with two extents or more")]
+    NoValue {
+        /// The name that was asked for.
+        name: String,
+    },
+    /// A value of the network has the name of one that is new.
+    #[error("the network has a value `{name}` already")]
+    NameTaken {
+        /// The name.
+        name: String,
     },
     /// The network has no output of this name.
     #[error("the network has no output `{name}`; it has {}", list(available))]

@@ -5,6 +5,7 @@
 //! loss       heads of outputs and what they are taught                                OutputHeads
 //! step       network, losses and gradients as one plan                                TrainingStep, Evaluation
 //! driving    heads of openpilot's networks by what they mean                            driving_heads
+//! drives     recorded drives as a network's inputs (feature `drives`)                  PictureInputs
 //! teacher    another network's outputs as targets                                       taught
 //! comparison what training gained beside a bias and a constant                          compare
 //! trainer    order, AdamW, checkpoints, the best epoch; goes on where it was killed      Trainer
@@ -15,6 +16,8 @@
 //! [`spark_onnx`]'s.
 
 mod comparison;
+#[cfg(feature = "drives")]
+mod drives;
 mod driving;
 mod error;
 mod exact;
@@ -25,11 +28,14 @@ mod teacher;
 mod trainer;
 
 pub use comparison::{Comparison, Errors, HeadComparison, compare};
+#[cfg(feature = "drives")]
+pub use drives::PictureInputs;
 pub use driving::driving_heads;
 pub use error::{Result, TrainError};
 pub use loss::OutputHeads;
 pub use network::{
-    AdaptedNetwork, Deployment, LayerSummary, MergedNetwork, layers, with_free_batch,
+    AdaptedNetwork, Deployment, LayerSummary, MergedNetwork, layers, with_free_batch, with_head,
+    with_outputs,
 };
 pub use step::{Evaluation, EvaluationResult, StepResult, TrainingStep};
 pub use teacher::taught;

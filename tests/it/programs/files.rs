@@ -11,8 +11,17 @@ use super::{Folder, Program};
 
 /// A network of one layer, as a file.
 pub(super) fn small_model(folder: &Folder) -> PathBuf {
+    model_of(folder, "small.onnx", Dim::Known(1))
+}
+
+/// The same for any number of samples.
+pub(super) fn open_model(folder: &Folder) -> PathBuf {
+    model_of(folder, "open.onnx", Dim::Symbol("batch".to_owned()))
+}
+
+fn model_of(folder: &Folder, name: &str, batch: Dim) -> PathBuf {
     let mut graph = Graph::default();
-    let x = graph.add_input("x", DType::F32, vec![Dim::Known(1), Dim::Known(64)]);
+    let x = graph.add_input("x", DType::F32, vec![batch, Dim::Known(64)]);
     let values = (0..4096).map(|i| (i % 97) as f32 / 97.0 - 0.5).collect();
     let weights = Tensor::from_f32([64, 64], values).expect("fills its shape");
     let w = graph.add_constant("layer", weights);
@@ -24,7 +33,7 @@ pub(super) fn small_model(folder: &Folder) -> PathBuf {
     });
     let y = graph.add_node("y", gemm, &[Some(x), Some(w)]);
     graph.outputs.push(y);
-    let path = folder.path("small.onnx");
+    let path = folder.path(name);
     file::save(&graph, &path).expect("a writable folder");
     path
 }

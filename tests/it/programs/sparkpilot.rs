@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::files::small_model;
+use super::files::{open_model, small_model};
 use super::{Folder, Outcome, Program};
 
 /// Every command, with arguments that are enough for it.
@@ -121,7 +121,9 @@ fn the_exit_code_says_what_was_wrong() {
     let model = &*model.to_string_lossy();
     let garbage = folder.write("garbage.onnx", "this is no model");
     let garbage = &*garbage.to_string_lossy();
-    let cases: [(&[&str], i32, &str); 9] = [
+    let open = open_model(&folder);
+    let open = &*open.to_string_lossy();
+    let cases: [(&[&str], i32, &str); 11] = [
         (&["run", "missing.onnx"], 5, "missing.onnx"),
         (&["inspect", garbage], 3, "garbage.onnx"),
         (&["run", garbage], 3, "garbage.onnx"),
@@ -130,6 +132,8 @@ fn the_exit_code_says_what_was_wrong() {
         (&["run", model, "--outputs", "no/folder/o"], 5, "no/folder"),
         (&["run", model, "--device", "cuda"], 4, "cuda"),
         (&["inspect", model, "--precision", "int8"], 4, "int8"),
+        (&["inspect", open, "--precision", "int8"], 4, "int8"),
+        (&["inspect", open, "--device", "cuda:7"], 4, "cuda:7"),
         (&["info", "--record", "no/folder/r"], 5, "no/folder"),
     ];
     for (args, code, told) in cases {

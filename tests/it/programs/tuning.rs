@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use candle_core::{Device, Tensor, safetensors};
 use serde_json::Value;
-use sparkpilot::onnx::graph::{Dim, Gemm, Graph, MatMul, Op, Unary};
+use sparkpilot::onnx::graph::{Dim, Flatten, Gemm, GlobalPool, Graph, MatMul, Op, PoolKind, Unary};
 use sparkpilot::onnx::{DType, file};
 
 use super::{Folder, Outcome, Program};
@@ -172,4 +172,111 @@ fn heads_and_weights_that_do_not_fit_are_wrong_usage() {
         "{}",
         outcome.stderr
     );
+}
+
+/// Two layers behind the mean of a driver monitoring network's picture; weights by a seed.
+fn of_pictures(folder: &Folder, name: &str, seed: u64) -> PathBuf {
+    let mut graph = Graph::default();
+    let shape = [1, 6, 320, 160].map(Dim::Known).to_vec();
+    let x = graph.add_input("input_img", DType::F32, shape);
+    let pool = GlobalPool {
+        kind: PoolKind::Average,
+    };
+    let x = graph.add_node("mean", Op::GlobalPool(pool), &[Some(x)]);
+    let x = graph.add_node("flat", Op::Flatten(Flatten { axis: 1 }), &[Some(x)]);
+    let mut layer = |x, name: &str, shape: [usize; 2], seed| {
+        let values = numbers(shape[0] * shape[1], seed);
+        let weight = sparkpilot::onnx::Tensor::from_f32(shape, values).expect("fits");
+        let weight = graph.add_constant(format!("{name}.weight"), weight);
+        graph.add_node(name, Op::MatMul(MatMul), &[Some(x), Some(weight)])
+    };
+    let h = layer(x, "first", [6, 16], seed);
+    let y = layer(h, "outputs", [16, 4], seed + 1);
+    graph.outputs.push(y);
+    folder.write(name, file::to_bytes(&graph).expect("is written"))
+}
+
+#[test]
+fn a_folder_of_drives_is_trained_on_and_gone_on_with() {
+    let Some(drives) = spark_testing::test_data("data/drive") else {
+        return;
+    };
+    if std::process::Command::new("ffmpeg")
+        .arg("-version")
+        .output()
+        .is_err()
+    {
+        assert!(!spark_testing::settings::is_ci(), "CI needs ffmpeg");
+        eprintln!("skipped: there is no ffmpeg to decode videos with");
+        return;
+    }
+    let folder = Folder::new();
+    let model = of_pictures(&folder, "model.onnx", 1);
+    let teacher = of_pictures(&folder, "teacher.onnx", 5);
+    let (run, cache) = (folder.path("run"), folder.path("cache"));
+    let program = |words: &[&str]| {
+        let cache = cache.display().to_string();
+        let program = Program::new("finetune").env("SPARK_CACHE_DIR", &cache);
+        program
+            .args(words)
+            .args(["--output".as_ref(), run.as_os_str()])
+    };
+    let begun = |more: &[&str]| {
+        let program = program(&["train", "--batch-size", "3", "--dora-rank", "1"]);
+        let program = program.args(["--model".as_ref(), model.as_os_str()]);
+        let program = program.args(["--teacher".as_ref(), teacher.as_os_str()]);
+        program
+            .args(["--data".as_ref(), drives.as_os_str()])
+            .args(more)
+            .run()
+    };
+    // No driver's camera is among them.
+    let outcome = begun(&["--camera", "driver"]);
+    assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("--camera"), "{}", outcome.stderr);
+    assert!(!run.exists());
+
+    let outcome = begun(&["--every", "100", "--epochs", "3"]);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    // One of twelve frames has no speed, as the log begins later than the video; a quarter of eleven is held back.
+    assert!(
+        outcome.stderr.contains("left out: 1 frames without speed"),
+        "{}",
+        outcome.stderr
+    );
+    assert!(
+        outcome.stdout.contains("on the frames held back, 3"),
+        "{}",
+        outcome.stdout
+    );
+    assert!(outcome.stdout.contains("6 steps in"), "{}", outcome.stdout);
+    assert!(cache.join("pictures").is_dir(), "pictures are kept");
+    let outcome = program(&["resume"]).run();
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    assert!(
+        outcome.stdout.contains("all 6 steps had been made"),
+        "{}",
+        outcome.stdout
+    );
+    let outcome = program(&["eval"]).run();
+    assert!(
+        outcome.stdout.contains("on the frames held back, 3"),
+        "{}",
+        outcome.stdout
+    );
+}
+
+#[test]
+fn what_is_of_drives_is_no_option_of_a_file() {
+    let folder = Folder::new();
+    let paths = made(&folder);
+    for options in [["--every", "2"], ["--camera", "road"]] {
+        let outcome = train(&paths, &folder.path("run"), &options);
+        assert_eq!(outcome.code, Some(2), "{options:?}: {}", outcome.stderr);
+        assert!(
+            outcome.stderr.contains("--data is a file"),
+            "{}",
+            outcome.stderr
+        );
+    }
 }

@@ -43,7 +43,7 @@ pub const CUDA: Declaration = Declaration {
           whatever `SPARK_DEVICE` says; where CUDA is there, so does one that works on the CPU only, unless \
           `SPARK_DEVICE=cpu` is set or the program is given `--device`. The examples `detect`, `doctor` and `gpu_monitor`, \
           and commands of `sparkpilot` that compute nothing (`info`, `doctor`, `monitor`, `logs`, `zoo`, `sim list`, `completions`, \
-          `man`), run all the same.",
+          `man`), run all the same, and so do the examples of `spark-ptx`, which read no variable.",
 };
 
 /// `SPARK_DEVICE`: the device that work runs on.
@@ -77,7 +77,7 @@ pub const DEBUG: Declaration = Declaration {
     accepts: "`0`, `1`, `2`, `3`",
     default: "0",
     default_meaning: "",
-    doc: "How much every program logs on stderr: `0` warnings, `1` also information (such as why \
+    doc: "How much every program logs on stderr, but for the examples of `spark-ptx`: `0` warnings, `1` also information (such as why \
           no GPU is used), `2` also debugging, with the module, `3` everything. The log is \
           coloured where stderr is a terminal and `NO_COLOR` is not set.",
 };

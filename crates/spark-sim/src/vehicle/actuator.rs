@@ -280,7 +280,7 @@ impl<R: Real> Actuator<R> {
         let size = (net.abs() - self.torque_friction).maximum(zero);
         let moving = R::select(net.lt(zero), -size, size);
         // Over a step the wheel covers 1 - exp(-x) of its way: x / (1 - exp(-x)), by its
-        // series up to 3 and within 4 % of it beyond.
+        // series up to 3 and within 5 % of it beyond.
         let x = dt * self.inverse_damping * square * per_real_length;
         let near = x.minimum(R::splat(3.0));
         let slower = one + near * (R::splat(0.5) + near * R::splat(1.0 / 12.0)) + (x - near);

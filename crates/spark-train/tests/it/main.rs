@@ -2,7 +2,10 @@
 
 mod deployment;
 mod driver_monitoring;
+#[cfg(feature = "drives")]
+mod drives;
 mod driving;
+mod heads;
 mod layers;
 mod losses;
 mod shared;

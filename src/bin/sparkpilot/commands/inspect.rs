@@ -68,8 +68,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
     let graph = file::load_with(&arguments.model, &options.read_options());
     let graph = graph.map_err(about(&arguments.model))?;
     let mut inspected = Inspected::of(&graph);
-    if has_fixed_shapes(&graph) {
-        let model = Model::from_graph(graph, &options).map_err(about(&arguments.model))?;
+    let has_plan = has_fixed_shapes(&graph);
+    // Also where there is no plan to show: a device or a precision that cannot be had is refused here.
+    let model = Model::from_graph(graph, &options).map_err(about(&arguments.model))?;
+    if has_plan {
         let mut session = model.session();
         session.warm_up()?;
         inspected.plan = Some(Plan {

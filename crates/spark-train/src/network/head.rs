@@ -1,0 +1,109 @@
+//! A new head on a network's trunk, and the network cut to what is wanted of it.
+//!
+//! ```text
+//! trunk ──> value [n, c, ..] ──mean over the picture──> [n, c] ──Gemm, weights of zeros──> new output [n, width]
+//! ```
+//!
+//! The head says zeros until it is trained, whole, as one of `modules_to_save`; its layer is called as its output is.
+//!
+//! Deliberately absent: heads of several layers, which a graph's own methods make.
+
+use std::collections::BTreeSet;
+
+use spark_onnx_graph::graph::{Dim, Flatten, Gemm, GlobalPool, Graph, PoolKind, ValueId, bind};
+use spark_onnx_graph::{DType, Tensor};
+
+use crate::error::{Result, TrainError};
+
+/// The network with one more output, `name`, `[n, width]`: a linear layer on the channels of value `on`, `[n, c]` or `[n, c, ..]`,
+/// of which it sees the mean over all places. Its weight, `{name}.weight` `[width, c]`, and its bias, `{name}.bias`, are zeros.
+///
+/// # Errors
+///
+/// [`TrainError::NoValue`] if there is no such value of f32 with two extents or more; [`TrainError::NameTaken`] if a value of the
+/// network has a name of the head; [`TrainError::Model`] for a network that is refused, with open extents as 1.
+pub fn with_head(mut graph: Graph, on: &str, name: &str, width: usize) -> Result<Graph> {
+    let [weight, bias, mean, flat] =
+        ["weight", "bias", "mean", "flat"].map(|of| format!("{name}.{of}"));
+    for new in [name, &weight, &bias, &mean, &flat] {
+        if graph.values.iter().any(|value| value.name == new) {
+            return Err(TrainError::NameTaken {
+                name: new.to_owned(),
+            });
+        }
+    }
+    let (trunk, shape) = trunk(&graph, on)?;
+    let channels = shape[1];
+    let weights = [(weight, vec![width, channels]), (bias, vec![width])];
+    let mut operands = [trunk, trunk, trunk];
+    if shape.len() > 2 {
+        let kind = PoolKind::Average;
+        let pooled = graph.add_node(mean, GlobalPool { kind }.into(), &[Some(trunk)]);
+        operands[0] = graph.add_node(flat, Flatten { axis: 1 }.into(), &[Some(pooled)]);
+    }
+    for (operand, (name, shape)) in operands[1..].iter_mut().zip(weights) {
+        *operand = graph.add_constant(name, Tensor::zeros(DType::F32, shape)?);
+    }
+    let gemm = Gemm {
+        alpha: 1.0,
+        beta: 1.0,
+        trans_a: false,
+        trans_b: true,
+    };
+    let head = graph.add_node(name, gemm.into(), &operands.map(Some));
+    graph.outputs.push(head);
+    Ok(graph)
+}
+
+/// A value of this name and its shape for one sample.
+fn trunk(graph: &Graph, on: &str) -> Result<(ValueId, Vec<usize>)> {
+    let missing = || TrainError::NoValue {
+        name: on.to_owned(),
+    };
+    let id = graph.values.iter().position(|value| value.name == on);
+    let id = ValueId(id.ok_or_else(missing)?);
+    // Wanted, it is there however the network is simplified.
+    let mut wanted = graph.clone();
+    wanted.outputs = vec![id];
+    let open = wanted.inputs.iter().map(|&input| {
+        let value = wanted.value(input);
+        let extent = |dim: &Dim| match dim {
+            Dim::Known(extent) => *extent,
+            _ => 1,
+        };
+        let shape = value.shape.iter().flatten().map(extent).collect();
+        (value.name.as_str(), shape)
+    });
+    let open: Vec<(&str, Vec<usize>)> = open.collect();
+    let bound = bind(&wanted, &open)?;
+    match bound.outputs().first().map(|&id| &bound.value(id).ty) {
+        Some(ty) if ty.dtype == DType::F32 && ty.shape.len() >= 2 => Ok((id, ty.shape.clone())),
+        _ => Err(missing()),
+    }
+}
+
+/// The network cut to these outputs, in this order, without the nodes that none of them needs. Any value of it may become an output.
+///
+/// # Errors
+///
+/// [`TrainError::NoValue`].
+pub fn with_outputs(mut graph: Graph, names: &[&str]) -> Result<Graph> {
+    let id_of = |name: &&str| {
+        let id = graph.values.iter().position(|value| value.name == **name);
+        id.map(ValueId).ok_or_else(|| TrainError::NoValue {
+            name: (*name).to_owned(),
+        })
+    };
+    graph.outputs = names.iter().map(id_of).collect::<Result<_>>()?;
+    let mut needed: BTreeSet<ValueId> = graph.outputs.iter().copied().collect();
+    let mut kept = Vec::with_capacity(graph.nodes.len());
+    while let Some(node) = graph.nodes.pop() {
+        if node.outputs.iter().flatten().any(|id| needed.contains(id)) {
+            needed.extend(node.inputs.iter().flatten());
+            kept.push(node);
+        }
+    }
+    kept.reverse();
+    graph.nodes = kept;
+    Ok(graph)
+}
