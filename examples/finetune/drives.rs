@@ -40,6 +40,17 @@ pub(crate) fn read(
 ) -> Result<Vec<Inputs>, Box<dyn Error>> {
     let (file, camera, pinhole) = camera.named();
     let inputs = PictureInputs::of(graph)?.with_camera(pinhole);
+    match camera {
+        Camera::Driver if inputs.needs_calibration() => {
+            return usage(
+                "--camera: the network looks at the road, and not through the driver's camera",
+            );
+        }
+        Camera::Driver => {
+            tell("the middle of the driver's pictures is taken, not the driver's side")
+        }
+        _ => {}
+    }
     let zeros: Vec<&str> = inputs.zeros().collect();
     if !zeros.is_empty() {
         tell(format!("inputs that are zeros: {}", zeros.join(", ")));

@@ -142,7 +142,7 @@ impl Run {
             );
         }
         if !options.data.is_dir() && (options.every.is_some() || options.camera.is_some()) {
-            return usage("--every and --camera are of a folder of drives, and --data is a file");
+            return usage("--every and --camera are of a folder of drives, and --data is none");
         }
         let run = Self {
             options,

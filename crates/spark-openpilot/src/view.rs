@@ -3,12 +3,14 @@
 //! ```text
 //! input_img                            [1, 6, 320, 160]     the newest picture's middle              driver monitoring 0.8
 //! img, big_img                         [1, 12, 128, 256]    warped: 0.2 s before, the newest         networks with a 5 Hz history
-//! input_imgs, vision_input_imgs,       [1, 12, 128, 256]    warped: the one before, the newest       all-in-one networks
-//!   big_input_imgs
+//! vision_input_imgs                    [1, 12, 128, 256]    warped: the one before, the newest       all-in-one of 0.7.4
 //! ```
 //!
+//! Deliberately absent: `input_imgs` and `big_input_imgs`, which stood for pictures 0.05 s and 0.2 s apart and for centred and plain
+//! bytes in different releases: a name does not tell which.
+//!
 //! Floats are (byte - 128) / 128, whole numbers bytes. Pictures are of one camera, 20 a second. Inputs called `big_` are the wide view of [`Pinhole::MODEL_WIDE`], taken from the same
-//! camera: where that sees nothing its border is repeated, as openpilot does with one camera.
+//! camera: where that sees nothing its border is repeated.
 //!
 //! Source: openpilot's `modeld` and `dmonitoringmodeld`.
 
@@ -36,18 +38,19 @@ pub enum View {
 }
 
 impl View {
-    /// The view of an input of this name and shape, its first extent aside; `None` for one that takes no pictures of a known kind.
+    /// The view of an input of this name and shape, of one sample; `None` for one that takes no pictures of a known kind.
     pub fn of_input(name: &str, shape: &[usize]) -> Option<Self> {
         const DRIVER: [usize; 3] = [PLANES_PER_FRAME, VIEW_HEIGHT / 2, VIEW_WIDTH / 2];
         const ROAD: [usize; 3] = [2 * PLANES_PER_FRAME, PLANE_HEIGHT, PLANE_WIDTH];
-        let per_picture = shape.get(1..)?;
+        let [1, per_picture @ ..] = shape else {
+            return None;
+        };
         let road = |model, back| (per_picture == ROAD).then_some(Self::Road { model, back });
         match name {
             "input_img" => (per_picture == DRIVER).then_some(Self::Driver),
             "img" => road(Pinhole::MODEL, STRIDE as u32),
             "big_img" => road(Pinhole::MODEL_WIDE, STRIDE as u32),
-            "input_imgs" | "vision_input_imgs" => road(Pinhole::MODEL, 1),
-            "big_input_imgs" => road(Pinhole::MODEL_WIDE, 1),
+            "vision_input_imgs" => road(Pinhole::MODEL, 1),
             _ => None,
         }
     }

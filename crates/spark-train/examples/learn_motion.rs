@@ -4,8 +4,9 @@
 //!
 //! The network's first layer is widened to two pictures, a fifth of a second apart: it begins as the network on the newest one. A new
 //! head stands on its trunk; it and the first layer are trained whole, all layers between under DoRA adapters. Speed and turning rate
-//! are taught by the car's and the sensors' own readings. The last quarter of each drive is held back, behind a gap of five seconds,
-//! and nothing is chosen by it: the adapter is that of the last step.
+//! are taught by the car's and the sensors' own readings. The last quarter of each segment is held back, behind a gap of five seconds,
+//! and nothing is chosen by it: the adapter is that of the last step. What follows a segment is taught without a gap: give segments that
+//! are apart.
 //!
 //! What a constant has too is no result: errors stand beside those of the training part's means.
 
@@ -26,7 +27,7 @@ use spark_data::video::{Store, StoreOptions};
 use spark_dora::loss::{Head, HeadKind};
 use spark_dora::optim::LoraPlus;
 use spark_dora::{Adapter, DoraConfig};
-use spark_onnx::{Model, RunOptions};
+use spark_onnx::{Model, Precision, RunOptions};
 use spark_onnx_graph::graph::{Dim, Graph, Op};
 use spark_onnx_graph::{DType, Tensor, file};
 use spark_openpilot::driver_view::{centred, driver_planes};
@@ -58,7 +59,7 @@ struct Arguments {
     /// Folder of drives: logs, and videos of the small road camera
     #[arg(value_name = "FOLDER")]
     drives: PathBuf,
-    /// Value on which the head stands: the last one that all of the network's heads read
+    /// Value on which the head stands; the first that a matrix product reads, if several read it
     #[arg(long, value_name = "NAME")]
     trunk: Option<String>,
     /// One of so many frames is taken
@@ -190,8 +191,9 @@ fn learn(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
         began.elapsed().as_secs_f64()
     );
 
+    let exact = RunOptions::new().with_precision(Precision::Fp32);
     let merged = trainer.network().merged()?.graph;
-    let mut session = Model::from_graph(merged, &RunOptions::new())?.session();
+    let mut session = Model::from_graph(merged, &exact)?.session();
     let mut rows = Vec::with_capacity(frames.len());
     for frame in &frames {
         let outputs = session.run(&[("input_img", &frame.pictures)])?;
@@ -217,9 +219,8 @@ fn size(adapter: &Adapter) -> String {
 fn widened(graph: Graph, trunk: Option<&str>) -> Result<(Graph, String), Box<dyn Error>> {
     let on = match trunk {
         Some(name) => name.to_owned(),
-        None => {
-            found_trunk(&graph).ok_or("no value is read by several products; --trunk names one")?
-        }
+        None => found_trunk(&graph)
+            .ok_or("what the first matrix product reads no other does; --trunk names a value")?,
     };
     let mut graph = with_outputs(with_head(graph, &on, HEAD, 2)?, &[HEAD])?;
     let [input] = graph.inputs[..] else {
@@ -271,7 +272,7 @@ fn first_layer(graph: &Graph) -> Result<String, Box<dyn Error>> {
         .ok_or_else(|| "the network has no layer".into())
 }
 
-/// The last value that several matrix products read: where the network's own heads part.
+/// What the first matrix product reads, if others read it too: where the network's own heads part.
 fn found_trunk(graph: &Graph) -> Option<String> {
     let products = graph
         .nodes
@@ -310,8 +311,8 @@ fn read(arguments: &Arguments) -> Result<Vec<Frame>, Box<dyn Error>> {
     let mut order: Vec<usize> = both.filter(usable).collect();
     order.sort_unstable();
     let bar = progress(Some(order.len() as u64)).with_message("pictures");
-    let folder = std::env::temp_dir().join("sparkpilot-pictures");
-    let store = Store::new(folder, StoreOptions::default());
+    let folder = tempfile::tempdir()?;
+    let store = Store::new(folder.path(), StoreOptions::default());
     let options = PrefetchOptions::default().with_frames_back(vec![BACK, 0]);
     let mut frames = Vec::with_capacity(order.len());
     for prepared in Prefetch::new(Arc::clone(&dataset), order, videos, &store, options) {

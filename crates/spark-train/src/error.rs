@@ -27,8 +27,8 @@ pub enum TrainError {
     Layout(#[from] spark_openpilot::OpenpilotError),
     /// No input takes pictures of a kind that is known.
     #[error(
-        "no input of the network takes pictures of a recorded drive: it has {}; known are input_img [1, 6, 320, 160], and img, big_img, \
-         input_imgs, vision_input_imgs, big_input_imgs [1, 12, 128, 256]",
+        "no input of the network takes pictures of a recorded drive: it has {}; known are input_img [1, 6, 320, 160], and img, big_img and \
+         vision_input_imgs [1, 12, 128, 256]",
         inputs.join(", ")
     )]
     NoPictures {
@@ -86,7 +86,9 @@ pub enum TrainError {
         asked: String,
     },
     /// The network has no value that a head can stand on, or that can be an output.
-    #[error("the network has no value `{name}` of f32 with two extents or more")]
+    #[error(
+        "the network has no such value `{name}`; a head stands on one of f32 with two extents or more"
+    )]
     NoValue {
         /// The name that was asked for.
         name: String,

@@ -274,7 +274,7 @@ fn what_is_of_drives_is_no_option_of_a_file() {
         let outcome = train(&paths, &folder.path("run"), &options);
         assert_eq!(outcome.code, Some(2), "{options:?}: {}", outcome.stderr);
         assert!(
-            outcome.stderr.contains("--data is a file"),
+            outcome.stderr.contains("--data is none"),
             "{}",
             outcome.stderr
         );

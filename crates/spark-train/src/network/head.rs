@@ -13,6 +13,8 @@ use std::collections::BTreeSet;
 use spark_onnx_graph::graph::{Dim, Flatten, Gemm, GlobalPool, Graph, PoolKind, ValueId, bind};
 use spark_onnx_graph::{DType, Tensor};
 
+use spark_openpilot::metadata::OUTPUT_SLICES_KEY;
+
 use crate::error::{Result, TrainError};
 
 /// The network with one more output, `name`, `[n, width]`: a linear layer on the channels of value `on`, `[n, c]` or `[n, c, ..]`,
@@ -82,7 +84,8 @@ fn trunk(graph: &Graph, on: &str) -> Result<(ValueId, Vec<usize>)> {
     }
 }
 
-/// The network cut to these outputs, in this order, without the nodes that none of them needs. Any value of it may become an output.
+/// The network cut to these outputs, in this order, without the nodes that none of them needs, and without a table of its outputs' parts. Any value of it
+/// may become an output; inputs stay.
 ///
 /// # Errors
 ///
@@ -105,5 +108,7 @@ pub fn with_outputs(mut graph: Graph, names: &[&str]) -> Result<Graph> {
     }
     kept.reverse();
     graph.nodes = kept;
+    // It says where parts of the outputs lie that were.
+    graph.metadata.remove(OUTPUT_SLICES_KEY);
     Ok(graph)
 }
