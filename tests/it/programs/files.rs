@@ -15,6 +15,7 @@ pub(super) fn small_model(folder: &Folder) -> PathBuf {
 }
 
 /// The same for any number of samples.
+#[cfg(feature = "cli")]
 pub(super) fn open_model(folder: &Folder) -> PathBuf {
     model_of(folder, "open.onnx", Dim::Symbol("batch".to_owned()))
 }
