@@ -11,7 +11,7 @@ use sparkpilot::onnx::graph::Graph;
 use sparkpilot::onnx::precision::Activations;
 use sparkpilot::onnx::{Precision, RunOptions, file};
 use sparkpilot::train::{
-    AdaptedNetwork, Deployment, OutputHeads, Sample, driving_heads, layers, taught,
+    AdaptedNetwork, Deployment, OutputHeads, Sample, digest, driving_heads, layers, taught,
 };
 
 use crate::drives;
@@ -102,6 +102,11 @@ impl Material {
             training,
             held_back,
         })
+    }
+
+    /// What tells the frames from others, of both parts.
+    pub(crate) fn frames(&self) -> Result<[String; 2], Box<dyn Error>> {
+        Ok([digest(&self.training)?, digest(&self.held_back)?])
     }
 
     /// The network under a new adapter.

@@ -17,6 +17,7 @@ const NOTHING: f64 = 1e-7;
 pub(crate) fn eval(begun: &Begun) -> Result<ExitCode, Box<dyn Error>> {
     let run = Run::begun(&begun.output, begun.json.clone())?;
     let material = Material::read(&run)?;
+    run.hold_against(&material.frames()?)?;
     let network = material.opened(&run)?;
     println!("{}", described(network.adapter()));
     judge(&run, &material, &network)

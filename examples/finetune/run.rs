@@ -73,6 +73,10 @@ pub(crate) struct Options {
     /// Steps between checkpoints
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = count(1, 1_000_000_000))]
     pub(crate) save_every: usize,
+    /// What tells its frames from others, of both parts
+    #[arg(skip)]
+    #[serde(default)]
+    pub(crate) frames: Option<[String; 2]>,
 }
 
 #[derive(Clone, Copy, PartialEq, ValueEnum, Serialize, Deserialize)]
@@ -180,11 +184,24 @@ impl Run {
     }
 
     /// Writes what the run was begun with.
-    pub(crate) fn begin(&self) -> Result<(), Box<dyn Error>> {
+    pub(crate) fn begin(&mut self, frames: [String; 2]) -> Result<(), Box<dyn Error>> {
+        self.options.frames = Some(frames);
         output::folder(&self.folder)?;
         let text = serde_json::to_string_pretty(&self.options)?;
         output::write(&self.folder.join(FILE), text + "\n")?;
         Ok(())
+    }
+
+    /// Refuses other frames than the run was begun with: some that are held back now may have been trained on.
+    pub(crate) fn hold_against(&self, frames: &[String; 2]) -> Result<(), Box<dyn Error>> {
+        match &self.options.frames {
+            Some(begun) if begun != frames => Err(format!(
+                "the frames in `{}` are not those that the run was begun with: there were {} to train on and {} held back (number, checksum), there are {} and {}",
+                self.options.data.display(), begun[0], begun[1], frames[0], frames[1]
+            )
+            .into()),
+            _ => Ok(()),
+        }
     }
 
     pub(crate) fn adapter(&self) -> PathBuf {

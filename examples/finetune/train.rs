@@ -18,7 +18,7 @@ use crate::run::{Run, usage};
 use crate::{Begun, Train, judge};
 
 pub(crate) fn begin(train: Train) -> Result<ExitCode, Box<dyn Error>> {
-    let run = Run::new(train.options, train.output, train.json)?;
+    let mut run = Run::new(train.options, train.output, train.json)?;
     if !train.dry_run && run.is_begun() {
         return usage(&format!(
             "there is a run in `{}`: `resume` goes on with it, or take another folder",
@@ -32,7 +32,7 @@ pub(crate) fn begin(train: Train) -> Result<ExitCode, Box<dyn Error>> {
     if train.dry_run {
         return dry_run(&run, &material, &network);
     }
-    run.begin()?;
+    run.begin(material.frames()?)?;
     if train.create_adapter {
         postponed(|| network.adapter().save(&run.adapter()))?;
         println!("written: {}", run.adapter().display());

@@ -40,7 +40,7 @@ pub use network::{
 pub use step::{Evaluation, EvaluationResult, StepResult, TrainingStep};
 pub use teacher::taught;
 pub use trainer::{
-    Decay, Ended, Event, Go, Observer, Outcome, Sample, Samples, Trainer, TrainerSettings,
+    Decay, Ended, Event, Go, Observer, Outcome, Sample, Samples, Trainer, TrainerSettings, digest,
 };
 
 /// The README's example, so that it is compiled and run with the others.

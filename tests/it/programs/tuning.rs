@@ -267,6 +267,31 @@ fn a_folder_of_drives_is_trained_on_and_gone_on_with() {
 }
 
 #[test]
+fn other_frames_than_the_run_was_begun_with_are_not_judged() {
+    let folder = Folder::new();
+    let paths = made(&folder);
+    let run = folder.path("run");
+    let outcome = train(&paths, &run, &["--max-steps", "1"]);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let eval = || {
+        let program = Program::new("finetune").args(["eval"]);
+        program.args(["--output".as_ref(), run.as_os_str()]).run()
+    };
+    assert_eq!(eval().code, Some(0));
+    // The same number of frames, one of them another one.
+    let device = Device::Cpu;
+    let mut frames = safetensors::load(&paths[1], &device).expect("was written");
+    let other = Tensor::from_vec(numbers(32, 99), (1, 32), &device).expect("fits");
+    frames.insert("case11/in/desire".to_owned(), other);
+    safetensors::save(&frames, &paths[1]).expect("a writable folder");
+    let outcome = eval();
+    assert_eq!(outcome.code, Some(1), "{}", outcome.stdout);
+    let said = "are not those that the run was begun with";
+    assert!(outcome.stderr.contains(said), "{}", outcome.stderr);
+    assert_eq!(outcome.stdout, "");
+}
+
+#[test]
 fn what_is_of_drives_is_no_option_of_a_file() {
     let folder = Folder::new();
     let paths = made(&folder);

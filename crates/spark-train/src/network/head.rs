@@ -22,7 +22,7 @@ use crate::error::{Result, TrainError};
 ///
 /// # Errors
 ///
-/// [`TrainError::NoValue`] if there is no such value of f32 with two extents or more; [`TrainError::NameTaken`] if a value of the
+/// [`TrainError::NoValue`] if there is no such value of f32 with two extents or more, or its channels hang on an open extent; [`TrainError::NameTaken`] if a value of the
 /// network has a name of the head; [`TrainError::Model`] for a network that is refused, with open extents as 1.
 pub fn with_head(mut graph: Graph, on: &str, name: &str, width: usize) -> Result<Graph> {
     let [weight, bias, mean, flat] =
@@ -64,24 +64,33 @@ fn trunk(graph: &Graph, on: &str) -> Result<(ValueId, Vec<usize>)> {
     };
     let id = graph.values.iter().position(|value| value.name == on);
     let id = ValueId(id.ok_or_else(missing)?);
+    let shape = shape_of(graph, id, 1)?.ok_or_else(missing)?;
+    // Channels that hang on an open extent are no width of a weight. A network that is refused for two has no such extent.
+    match shape_of(graph, id, 2) {
+        Ok(Some(of_two)) if of_two.get(1) != shape.get(1) => Err(missing()),
+        _ => Ok((id, shape)),
+    }
+}
+
+/// The shape of a value where open extents are `open`; `None` if it is not of f32 or has less than two extents.
+fn shape_of(graph: &Graph, id: ValueId, open: usize) -> Result<Option<Vec<usize>>> {
     // Wanted, it is there however the network is simplified.
     let mut wanted = graph.clone();
     wanted.outputs = vec![id];
-    let open = wanted.inputs.iter().map(|&input| {
+    let inputs = wanted.inputs.iter().map(|&input| {
         let value = wanted.value(input);
         let extent = |dim: &Dim| match dim {
             Dim::Known(extent) => *extent,
-            _ => 1,
+            _ => open,
         };
         let shape = value.shape.iter().flatten().map(extent).collect();
         (value.name.as_str(), shape)
     });
-    let open: Vec<(&str, Vec<usize>)> = open.collect();
-    let bound = bind(&wanted, &open)?;
-    match bound.outputs().first().map(|&id| &bound.value(id).ty) {
-        Some(ty) if ty.dtype == DType::F32 && ty.shape.len() >= 2 => Ok((id, ty.shape.clone())),
-        _ => Err(missing()),
-    }
+    let inputs: Vec<(&str, Vec<usize>)> = inputs.collect();
+    let bound = bind(&wanted, &inputs)?;
+    let ty = bound.outputs().first().map(|&id| &bound.value(id).ty);
+    let fits = ty.filter(|ty| ty.dtype == DType::F32 && ty.shape.len() >= 2);
+    Ok(fits.map(|ty| ty.shape.clone()))
 }
 
 /// The network cut to these outputs, in this order, without the nodes that none of them needs, and without a table of its outputs' parts. Any value of it

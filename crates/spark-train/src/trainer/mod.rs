@@ -33,8 +33,8 @@ use crate::step::{Evaluation, TrainingStep};
 use checkpoint::{Folder, Progress};
 pub use event::{Event, Go, Observer};
 use order::order;
-pub use samples::{Sample, Samples};
-use samples::{batch, digest};
+use samples::batch;
+pub use samples::{Sample, Samples, digest};
 pub use settings::{Decay, TrainerSettings};
 
 /// Why a run ended.
@@ -493,7 +493,7 @@ fn run_of(
     named.push(("heads".to_owned(), format!("{heads:?}")));
     for (name, samples) in [("samples", training), ("held back", validation)] {
         let digest = match samples.filter(|samples| !samples.is_empty()) {
-            Some(samples) => format!("{} {:08x}", samples.len(), digest(samples)?),
+            Some(samples) => digest(samples)?,
             None => "none".to_owned(),
         };
         named.push((name.to_owned(), digest));

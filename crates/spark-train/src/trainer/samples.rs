@@ -61,13 +61,17 @@ pub(crate) fn batch(samples: &dyn Samples, indices: &[usize]) -> Result<Sample> 
 /// Most samples that tell one set of samples from another.
 const LOOKED_AT: usize = 16;
 
-/// A number that other samples hardly have: of some, the first and the last among them.
-pub(crate) fn digest(samples: &dyn Samples) -> Result<u32> {
+/// What tells these samples from others: how many there are, and a CRC-32 of sixteen of them, the first and the last among those.
+///
+/// # Errors
+///
+/// [`TrainError::Sample`] for one that cannot be read.
+pub fn digest(samples: &dyn Samples) -> Result<String> {
     let mut hash = crc32fast::Hasher::new();
     let n = samples.len();
     let looked_at = n.min(LOOKED_AT);
     for part in 0..looked_at {
-        let index = (n - 1) * part / (looked_at - 1).max(1);
+        let index = n.saturating_sub(1) * part / (looked_at - 1).max(1);
         let sample = samples.sample(index);
         let sample = sample.map_err(|source| TrainError::Sample { index, source })?;
         for (name, tensor) in sample.inputs.iter().chain(&sample.targets) {
@@ -77,7 +81,7 @@ pub(crate) fn digest(samples: &dyn Samples) -> Result<u32> {
             }
         }
     }
-    Ok(hash.finalize())
+    Ok(format!("{n} {:08x}", hash.finalize()))
 }
 
 fn stacked(

@@ -2,7 +2,7 @@
 
 use spark_dora::DoraConfig;
 use spark_onnx::{Model, RunOptions};
-use spark_onnx_graph::graph::{Conv, Dim, Graph, Op, Padding, Unary};
+use spark_onnx_graph::graph::{Conv, Dim, Flatten, Graph, Op, Padding, Unary};
 use spark_onnx_graph::{DType, Tensor};
 use spark_testing::numbers;
 use spark_train::{
@@ -110,6 +110,25 @@ fn what_no_head_can_stand_on_is_refused() {
     assert!(matches!(weight, Err(TrainError::NameTaken { .. })));
     let none = with_outputs(network(), &["trunk", "nothing"]);
     assert!(matches!(none, Err(TrainError::NoValue { name }) if name == "nothing"));
+    // Channels that hang on an open extent; an open number of samples is none.
+    let mut open = network();
+    let input = open.inputs[0];
+    let extents = [
+        Dim::Known(1),
+        Dim::Known(3),
+        Dim::Symbol("h".to_owned()),
+        Dim::Known(4),
+    ];
+    open.values[input.0].shape = Some(extents.to_vec());
+    let flat = open.add_node(
+        "flat",
+        Op::Flatten(Flatten { axis: 1 }),
+        &[Some(open.outputs[0])],
+    );
+    open.outputs.push(flat);
+    assert!(with_head(open.clone(), "trunk", "speed", 2).is_ok());
+    let refused = with_head(open, "flat", "speed", 2);
+    assert!(matches!(refused, Err(TrainError::NoValue { name }) if name == "flat"));
     // A head of a head, and one on the input itself.
     let twice =
         with_head(network(), "trunk", "a", 3).and_then(|graph| with_head(graph, "a", "b", 2));
