@@ -1,6 +1,7 @@
 //! Where the reference data of the tests lie; they are not part of the repository.
 
 use std::path::PathBuf;
+use std::process::Command;
 
 use crate::settings;
 
@@ -19,5 +20,20 @@ pub fn test_data(path: &str) -> Option<PathBuf> {
     };
     let found = root.join(path);
     assert!(found.exists(), "SPARK_TEST_DATA holds no {path}");
+    Some(found)
+}
+
+/// As [`test_data`], for a file or folder with videos: `None` also without ffmpeg to decode them.
+///
+/// # Panics
+///
+/// As [`test_data`], and without ffmpeg where `CI` is set.
+pub fn test_videos(path: &str) -> Option<PathBuf> {
+    let found = test_data(path)?;
+    if Command::new("ffmpeg").arg("-version").output().is_err() {
+        assert!(!settings::is_ci(), "CI needs ffmpeg");
+        eprintln!("skipped: there is no ffmpeg to decode videos with");
+        return None;
+    }
     Some(found)
 }

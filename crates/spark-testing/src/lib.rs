@@ -24,6 +24,6 @@ pub mod settings;
 mod stand_in;
 
 pub use allocator::{Measuring, Watch};
-pub use data::test_data;
+pub use data::{test_data, test_videos};
 pub use numbers::numbers;
 pub use stand_in::{Age, StandIn};

@@ -198,18 +198,9 @@ fn of_pictures(folder: &Folder, name: &str, seed: u64) -> PathBuf {
 
 #[test]
 fn a_folder_of_drives_is_trained_on_and_gone_on_with() {
-    let Some(drives) = spark_testing::test_data("data/drive") else {
+    let Some(drives) = spark_testing::test_videos("data/drive") else {
         return;
     };
-    if std::process::Command::new("ffmpeg")
-        .arg("-version")
-        .output()
-        .is_err()
-    {
-        assert!(!spark_testing::settings::is_ci(), "CI needs ffmpeg");
-        eprintln!("skipped: there is no ffmpeg to decode videos with");
-        return;
-    }
     let folder = Folder::new();
     let model = of_pictures(&folder, "model.onnx", 1);
     let teacher = of_pictures(&folder, "teacher.onnx", 5);

@@ -12,7 +12,7 @@ use sha2::{Digest as _, Sha256};
 use spark_data::drive::{Camera, Drive};
 use spark_data::log::{Body, LogReader};
 use spark_data::video::{PictureSize, Pictures, VideoError, VideoOptions, Y4mError, Yuv420};
-use spark_testing::test_data;
+use spark_testing::{test_data, test_videos};
 
 const DEMO: &str = "data/drive/demo_a2a0ccea32023010_2023-07-27--13-01-19--0";
 const SIZE: PictureSize = PictureSize {
@@ -20,15 +20,9 @@ const SIZE: PictureSize = PictureSize {
     height: 330,
 };
 
-/// The video, and ffmpeg to decode it; without either a line says that something is skipped. CI must have both.
+/// The video, if there is ffmpeg to decode it.
 pub(crate) fn demo_video() -> Option<PathBuf> {
-    let folder = test_data(DEMO)?;
-    if Command::new("ffmpeg").arg("-version").output().is_err() {
-        assert!(!spark_testing::settings::is_ci(), "CI needs ffmpeg");
-        eprintln!("skipped: there is no ffmpeg to decode videos with");
-        return None;
-    }
-    Some(folder.join("qcamera.ts"))
+    Some(test_videos(DEMO)?.join("qcamera.ts"))
 }
 
 /// A folder that goes away with the value.

@@ -1,7 +1,6 @@
 //! Recorded pictures as inputs: those of another program, and of openpilot's own kernel.
 
 use std::path::PathBuf;
-use std::process::Command;
 use std::sync::Arc;
 
 use spark_data::drive::{Dataset, DatasetOptions, Drive};
@@ -10,18 +9,12 @@ use spark_data::prefetch::{Prefetch, PrefetchError, PrefetchOptions};
 use spark_data::video::{Store, StoreOptions};
 use spark_onnx_graph::graph::{Dim, Graph};
 use spark_onnx_graph::{DType, Tensor};
-use spark_testing::test_data;
+use spark_testing::{test_data, test_videos};
 use spark_train::{PictureInputs, TrainError};
 
-/// The recorded minute, and ffmpeg to decode it; without either a line says that something is skipped. CI must have both.
+/// The recorded minute, if there is ffmpeg to decode its video.
 fn minute() -> Option<PathBuf> {
-    let folder = test_data("data/drive/demo_a2a0ccea32023010_2023-07-27--13-01-19--0")?;
-    if Command::new("ffmpeg").arg("-version").output().is_err() {
-        assert!(!spark_testing::settings::is_ci(), "CI needs ffmpeg");
-        eprintln!("skipped: there is no ffmpeg to decode videos with");
-        return None;
-    }
-    Some(folder)
+    test_videos("data/drive/demo_a2a0ccea32023010_2023-07-27--13-01-19--0")
 }
 
 fn drive(minute: &std::path::Path) -> Drive {
