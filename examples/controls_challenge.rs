@@ -3,8 +3,8 @@
 //! Run: `cargo run --release --example controls_challenge -- [MODEL.onnx] [SEGMENT.csv | FOLDER ...]`
 //!
 //! Without segments, drives synthetic ones. Without a network, cars follow with a first-order
-//! lag; costs of that stand-in say nothing about the challenge's leaderboard. A segment is seeded
-//! as the challenge seeds it, from `data/` and the file's name, wherever the file lies. A file
+//! lag; costs of that stand-in say nothing about the challenge's leaderboard. A segment's first seed is
+//! the challenge's own, of `data/` and the file's name, wherever the file lies; two more follow. A file
 //! that cannot be driven is reported and left out; the program then ends with 1.
 
 #![allow(clippy::print_stdout, reason = "an example's output is its product")]

@@ -1,5 +1,5 @@
 //! DoRA in somebody else's training loop: a network of plain candle layers is trained, frozen, adapted
-//! to a changed task, merged again, and saved as PEFT reads it.
+//! to a changed task, and saved as PEFT reads it; one layer is merged and compared.
 //!
 //! Run: `cargo run --release --features dora --example embed_dora -- target/adapter`
 

@@ -67,7 +67,7 @@ struct Train {
     /// Folder of the run: checkpoints, adapter, metrics.jsonl, run.json
     #[arg(long, value_name = "FOLDER")]
     output: PathBuf,
-    /// Say what would be trained and how long a step takes, and write nothing
+    /// Say what would be trained and how long a step takes, and write nothing but decoded pictures
     #[arg(long)]
     dry_run: bool,
     /// Write the adapter as it begins into the run's folder, and train nothing

@@ -42,7 +42,7 @@ pub(crate) fn release<'command>(
 /// unwatched. Needs `RUSTC_BOOTSTRAP`.
 pub(crate) const OWN_GENERICS: &str = "-Zshare-generics=no";
 
-/// Builds these members without optimisation in the test profile: what tests do not wait for.
+/// Builds these members without optimisation in the test profile: where that takes less time than tests lose.
 pub(crate) fn unoptimised(test: &mut Command, members: &[&str]) {
     for name in members {
         let level = format!("profile.test.package.{name}.opt-level=0");

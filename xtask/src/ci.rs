@@ -143,6 +143,13 @@ pub(crate) fn run(workspace: &Workspace, skipped: &[String]) -> Result<(), Error
         )));
     }
     let is_automatic = is_set("CI");
+    // With these the kernels that ship would not be run, and their wrong twins not be tried.
+    let of_stand_in = ["SPARK_STAND_IN_KERNELS", "SPARK_STAND_IN_SANITIZE"];
+    if let Some(name) = of_stand_in.into_iter().find(|name| is_set(name)) {
+        return Err(Error::Usage(format!(
+            "{name} is set: the tests would run other kernels than those that ship"
+        )));
+    }
     let mut summary = Summary::default();
     for step in &STEPS {
         if skipped.iter().any(|name| name == step.name) {
@@ -286,9 +293,11 @@ const OPTIMISED_UNITS: [&str; 6] = [
     "sparkpilot",
 ];
 
+/// Crates with documentation behind a feature, whose tests `test` has not run; spark-mem's `cuda` has.
+const FEATURED_DOCUMENTATION: [&str; 4] = ["spark-quant", "spark-onnx", "spark-sim", "spark-train"];
+
 /// The release profile turns debug assertions and overflow checks off. Tests start the examples,
-/// which `cargo test --examples` would build as tests of their own. Doc tests are left out: each
-/// is a program of its own, and `test` has run them.
+/// which `cargo test --examples` would build as tests of their own. Other doc tests are left out: `test` has run them.
 fn test_release(workspace: &Workspace) -> Result<(), Error> {
     let mut build = cargo(&["build", "--workspace", "--examples"]);
     command::run(build_and_test::release(&mut build, workspace))?;
@@ -297,7 +306,12 @@ fn test_release(workspace: &Workspace) -> Result<(), Error> {
     // `--all-features` speaks of the named members alone: those beneath would be built again with fewer.
     units.arg("--features").arg(workspace.features().join(","));
     units.args(OPTIMISED_UNITS.iter().flat_map(|name| ["-p", name]));
-    for test in [&mut whole, &mut units] {
+    let mut documentation = cargo(&["test", "--doc"]);
+    documentation.args(FEATURED_DOCUMENTATION.iter().flat_map(|name| ["-p", name]));
+    documentation
+        .arg("--features")
+        .arg(workspace.features().join(","));
+    for test in [&mut whole, &mut units, &mut documentation] {
         let counts = command::run_tests(build_and_test::release(test, workspace))?;
         println!("{counts}");
     }

@@ -6,15 +6,15 @@
 //! driver   the stand-in driver with -fsanitize=address,undefined, its library preloaded,
 //!          spark-mem as it is: kernels run there too
 //! threads  -Zsanitizer=thread: spark-mem on the host and on the emulated card, and its files;
-//!          spark-parallel's pool of threads, and operators of spark-onnx of every kind on it
+//!          spark-parallel's pool of threads, and on it networks of spark-onnx: convolution, function, pooling, attention
 //! ```
 //!
 //! Kernels run with every set of instructions that the processor has: their tests go through
 //! all of them. Random tests get few cases; the ordinary run has the many.
 //!
 //! The flag is one of nightly compilers; `RUSTC_BOOTSTRAP=1` lets the pinned stable one take it,
-//! whose sanitiser libraries come with it. For addresses the crate under test and those below
-//! it are compiled with the flag and everything else is as usual. For threads all of it is, with
+//! whose sanitiser libraries come with it. For addresses the crate under test and
+//! spark-parallel, -simd, -gemm, -hal and -mem are compiled with the flag; everything else is without, and mostly not optimised. For threads all of it is, with
 //! a standard library built anew, since its locks must be watched too; its source is a component
 //! of rustup. What a machine lacks is left out, which is said.
 //!
@@ -53,7 +53,8 @@ const THREAD: [&str; 3] = [
     OWN_GENERICS,
 ];
 
-/// Tests under the address sanitiser wait for none of these, and to optimise them takes long.
+/// Tests under a sanitiser wait for none of these, and to optimise them takes long. spark-hal is none of them: what is known to leak is told
+/// by names of its functions, as they stand when some are one.
 const AWAITED_BY_NONE: &[&str] = &["spark-onnx-graph", "spark-onnx-proto", "spark-ptx"];
 
 /// Nor, where another crate is tested, for the kernels of this one.
@@ -80,8 +81,7 @@ const GEMM: [&str; 3] = ["spark-gemm", "--lib", "--"];
 /// `spark-onnx` from where its kernels are tested.
 const MODEL: [&str; 3] = ["spark-onnx", "--lib", "--"];
 
-/// Operators of every kind on the pool of threads. The same with every precision takes minutes under
-/// a sanitiser.
+/// Networks on the pool of threads. The same with every operator and precision takes minutes under a sanitiser.
 const MODEL_THREADS: [&str; 2] = [
     "results_do_not_depend_on_the_number_of_threads",
     "bits_of_an_attention_do_not_depend_on_the_number_of_threads",

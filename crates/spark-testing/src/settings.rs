@@ -113,7 +113,7 @@ pub fn markdown() -> String {
     let mut section = "\
 ## For the test suite
 
-Those of several crates; what only one reads is named in the file that reads it. A test that meets an invalid value fails and names it.
+Those of several crates, but `SPARK_EMULATED_CPU`, which `cargo xtask aarch64` sets; what only one reads is named in the file that reads it. A test that meets an invalid value fails and names it.
 
 | variable | accepts | default | meaning |
 |---|---|---|---|

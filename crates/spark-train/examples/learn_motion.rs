@@ -3,7 +3,8 @@
 //! Run: `cargo run --release -p spark-train --features drives --example learn_motion -- MODEL.onnx DRIVE [--picture FILE.svg]`
 //!
 //! The network's first layer is widened to two pictures, a fifth of a second apart: it begins as the network on the newest one. A new
-//! head stands on its trunk; it and the first layer are trained whole, all layers between under DoRA adapters. Speed and turning rate
+//! head stands on its trunk; it and the first layer are trained whole, layers between that hold the rank and are not in groups under DoRA
+//! adapters. Speed and turning rate
 //! are taught by the car's and the sensors' own readings. The last quarter of each segment is held back, behind a gap of five seconds,
 //! and nothing is chosen by it: the adapter is that of the last step. What follows a segment is taught without a gap: give segments that
 //! are apart.

@@ -6,9 +6,10 @@
 //! spark_testing::settings              ──> docs/environment.md
 //! onnx_suite.txt,
 //! file::supported_operators            ──> docs/operators.md
+//! gradients of every operator          ──> the two operators.md of spark-onnx-graph
 //! ```
 //!
-//! `cargo xtask tidy --write` rewrites all. The last two are made and compared by tests of the crates whose
+//! `cargo xtask tidy --write` rewrites all. All but the first are made and compared by tests of the crates whose
 //! declarations they show, because `xtask` does not depend on those; here the tests are only started.
 
 use std::process::Command;

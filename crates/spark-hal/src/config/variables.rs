@@ -88,7 +88,7 @@ pub const CACHE_DIR: Declaration = Declaration {
     accepts: "an absolute directory",
     default: "",
     default_meaning: "`$XDG_CACHE_HOME/spark`, else `$HOME/.cache/spark`, else no cache on disk",
-    doc: "Compiled kernels, in its folder `kernels`, and how fast kinds of memory are, in `memory`; the example `finetune` keeps decoded pictures of recorded drives in `pictures`. The directory is made when it is first written to.",
+    doc: "Compiled kernels, in its folder `kernels`, and how fast kinds of memory are, in `memory`; the example `finetune` keeps decoded pictures of recorded drives in `pictures` (without a cache folder, in `sparkpilot/pictures` of the system's temporary one). The directory is made when it is first written to.",
 };
 
 /// Every variable, in the order of the page.

@@ -7,7 +7,7 @@
 //! MXFP8   X.weight F8_E4M3 [N, K]        X.weight_scale U8 (E8M0) [N, K/32]
 //! FP8     X.weight F8_E4M3 [N, K]        X.weight_scale F32 [1], [N, 1], [N, K/g] or per block
 //! INT8    X.weight I8 [N, K]             X.weight_scale F32, the same
-//! inputs  X.input_global_scale F32 [1], a divisor, for FP4; X.input_scale F32 [1], a multiplier, for others
+//! inputs  X.input_global_scale F32 [1], a divisor, for FP4 and FP6; X.input_scale F32 [1], a multiplier, for others
 //! ```
 //!
 //! `weight_global_scale` is `2688 / amax`, a divisor. The reciprocal of a reciprocal is not always the

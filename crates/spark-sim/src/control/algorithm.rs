@@ -16,7 +16,7 @@ pub trait Algorithm: Send {
     /// One step. Fields of `action` that this algorithm does not control are left alone.
     fn update(&mut self, state: &StateBatch, action: &mut ActionBatch);
 
-    /// What its steering means; `None` if it does not steer, and the lane is then followed perfectly.
+    /// What its steering means; `None` if it does not steer: what the planner wants is then commanded.
     fn steer_interface(&self) -> Option<SteerInterface>;
 
     /// Whether it sets `accel`; if not, the planner's target is applied.

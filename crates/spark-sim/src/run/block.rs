@@ -111,7 +111,7 @@ impl<'a> Block<'a> {
                 }
             }
             self.sense(step_idx);
-            // What the algorithm does not control is tracked perfectly.
+            // What the algorithm does not control is commanded as the planner wants.
             if !steers {
                 self.action
                     .steer

@@ -7,8 +7,8 @@
 //!
 //! Each phase has the kernels of ordinary convolutions, and writes its own rows and columns of the result; nothing is spread or
 //! added up in memory. What stays one step that spreads its products: one group, whose step of its own says that its weights are
-//! rounded in no precision of eight bits or fewer, dilated taps, results that begin beyond the last tap, and
-//! strides of many phases.
+//! rounded in no precision of eight bits or fewer, dilated taps, results that begin beyond the last tap, a bias where
+//! a phase has no tap, and strides of many phases.
 //!
 //! Source: the decomposition into sub-pixels of W. Shi et al., "Is the deconvolution layer the same as a convolutional layer?",
 //! arXiv 1609.07009.

@@ -52,8 +52,8 @@ const ALL: [Run; 12] = [
     Run::Floats,
 ];
 
-/// Whether the results are right; `None` if the run ends with an error.
-fn run(device: &Device, run: Run) -> Option<bool> {
+/// Whether the results are right, or the error that the run ends with.
+fn run(device: &Device, run: Run) -> Result<bool, String> {
     let of_case = |case: Case, precision: Precision| case.run(device, precision);
     let then_sum = |case: Case| Case {
         residual: 2,
@@ -119,10 +119,10 @@ fn run(device: &Device, run: Run) -> Option<bool> {
     match done {
         Ok(kernels) => {
             assert!(kernels.contains(kernel), "{run:?}: {kernels:?}");
-            Some(true)
+            Ok(true)
         }
-        Err(error) if error.contains("element ") => Some(false),
-        Err(_) => None,
+        Err(error) if error.contains("element ") => Ok(false),
+        Err(error) => Err(error),
     }
 }
 
@@ -133,16 +133,24 @@ fn two_groups_of_f32() -> Case {
     }
 }
 
-/// Whether a run is right and the driver has nothing against it.
+/// Whether a run is right and the driver has nothing against it. An error that nothing was found behind, such as a kernel that does not
+/// compile, is neither.
+#[track_caller]
 fn passes(what: Run, seed: u64) -> bool {
     let posed = driver().pose(Persona::Spark);
     posed.set_seed(seed);
     let device = Device::cuda(0, DeviceOptions::new()).expect("the stand-in driver has a device");
-    let is_right = run(&device, what);
+    let result = run(&device, what);
     drop(device);
-    let passes = is_right == Some(true) && posed.violations().is_empty();
+    let is_clean = posed.violations().is_empty();
     posed.forget();
-    passes
+    match result {
+        Ok(is_right) => is_right && is_clean,
+        Err(error) => {
+            assert!(!is_clean, "{what:?}, seed {seed}: {error}");
+            false
+        }
+    }
 }
 
 #[rustfmt::skip]

@@ -59,7 +59,7 @@ fn expected(fields: &Fields<'_>) -> Result<Expected, QuantError> {
         "W8A8_SQ_PER_CHANNEL" => (PackedFormat::Int8, Grid::Row, otherwise(dynamic)),
         _ => {
             let want = "NVFP4, W4A16_NVFP4, W4A8_NVFP4_FP8, mxfp4, W4A16_MXFP4, W4A8_MXFP4_FP8, MXFP8, FP8, \
-                        FP8_PER_CHANNEL_PER_TOKEN, fp8_pb_wo, fp8_pb_real, W8A16 or \
+                        FP8_PER_CHANNEL_PER_TOKEN, fp8_pc_pt, fp8_pb_wo, fp8_pb_real, W8A16 or \
                         W8A8_SQ_PER_CHANNEL";
             return Err(fields.refuse("quant_algo", want));
         }
