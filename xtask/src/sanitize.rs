@@ -24,8 +24,8 @@
 //! Not seen: stores past the caches, which are assembly (spark-quant's results with AVX-512);
 //! accesses that miss their part of a model's arena and hit another, as the arena is one piece of
 //! memory; instruction sets that the processor lacks; Arm's kernels, which run under qemu without
-//! a sanitiser. Threads of safe code (`spark-quant`, `spark-sim`,
-//! `spark-dora`) are left to the compiler.
+//! a sanitiser. Threads that share memory in safe code alone (`spark-quant`, `spark-sim`,
+//! `spark-dora`, `spark-data`, `spark-hal`, `spark-program`) are left to the compiler.
 
 use std::path::PathBuf;
 use std::process::Command;

@@ -35,8 +35,9 @@ fn gradient(f: Unary, b: &mut Builder, x: ValueId, y: ValueId, dy: ValueId) -> B
         }
         Unary::Exp => b.mul(dy, y),
         Unary::Log => b.div(dy, x),
+        // By its result, which is there anyway: where it is above zero, so is the operand.
         Unary::Relu => {
-            let is_off = b.compare(Binary::LessOrEqual, x, 0.0)?;
+            let is_off = b.compare(Binary::LessOrEqual, y, 0.0)?;
             b.keep_unless(is_off, dy, 0.0)
         }
         Unary::LeakyRelu { alpha } => {

@@ -29,6 +29,7 @@ use super::elementwise::pointwise::Pointwise;
 use super::elementwise::quantised::Quantised as QuantisedPointwise;
 use super::int8::depthwise::Int8Depthwise;
 use super::int8::product::Int8Product;
+use super::matmul::deep::DeepMatMul;
 use super::matmul::few_bits::Quantised;
 use super::matmul::gemm::{Linear, MatMul};
 use super::normalization::norm::{ChannelsLastGroupNorm, GroupNorm, RowNorm};
@@ -41,7 +42,8 @@ use super::reduction::pool2d::Pool2d;
 use super::reduction::reduce::{ArgReduce, CumSum, Reduce, TopK};
 use super::simd::Isa;
 use crate::plan::{
-    ConvStep, GroupNormStep, Int8Step, LinearStep, PointwiseStep, PoolStep, ReduceStep, Step, View,
+    ConvStep, GroupNormStep, Int8Step, LinearStep, MatMulStep, PointwiseStep, PoolStep, ReduceStep,
+    Step, View,
 };
 
 /// A kernel for steps `S`, with the last part of its name.
@@ -97,6 +99,10 @@ const INT8: &[Candidate<Int8Step>] = &[
     Candidate::of::<Int8Depthwise>("int8-depthwise"),
     Candidate::of::<Int8Product>("int8-direct"),
 ];
+const MATMUL: &[Candidate<MatMulStep>] = &[
+    Candidate::of::<DeepMatMul>("deep-gemm"),
+    Candidate::of::<MatMul>("batched-gemm"),
+];
 const POINTWISE: &[Candidate<PointwiseStep>] = &[
     Candidate::of::<ByteTable>("byte-table"),
     Candidate::of::<QuantisedPointwise>("quantised-pointwise"),
@@ -120,7 +126,7 @@ pub(super) fn select<'p>(problem: &Problem<'p, Step>) -> Selected<'p> {
     match problem.whole {
         Step::Conv(step) => first(CONV, problem, step),
         Step::Linear(step) => first(LINEAR, problem, step),
-        Step::MatMul(step) => first(&[Candidate::of::<MatMul>("batched-gemm")], problem, step),
+        Step::MatMul(step) => first(MATMUL, problem, step),
         Step::Attention(step) => first(
             &[Candidate::of::<Attention>("tiled-attention")],
             problem,

@@ -15,4 +15,5 @@ mod precisions;
 mod quantised;
 mod quantised_layers;
 mod running;
+mod short_rows;
 mod sixteen_bits;

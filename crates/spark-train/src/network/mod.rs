@@ -14,6 +14,7 @@ mod formed;
 mod head;
 mod layer;
 mod layers;
+mod normalized;
 mod port;
 mod rewrite;
 

@@ -9,7 +9,8 @@
 //!
 //! A weight is formed where it is small beside what it computes: pictures have many pixels, and a pass over them more costs more.
 //! Without magnitudes there is no `g`, and with magnitudes alone no A and B. The frozen product stays a node of its own with a
-//! constant weight, which an engine packs once; what comes behind the layer is not folded into it.
+//! constant weight, which an engine packs once. A normalisation behind a convolution whose weight is formed, or that is not trained,
+//! becomes part of that weight; behind other layers nothing is folded.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,6 +24,7 @@ use super::deployment::Rounding;
 use super::formed::Formed;
 use super::layer::{Adapted, Trained, variable};
 use super::layers::{Form, Layer};
+use super::normalized::{Norm, norms};
 use super::port::{Port, Source, Way};
 use crate::error::Result;
 
@@ -51,10 +53,20 @@ pub(super) fn rewrite(mut graph: Graph, sites: &[Site<'_>]) -> Result<(Graph, Ve
             by_node.insert(node, (site, inputs.clone()));
         }
     }
+    let mut norms = norms(&writer.graph, &nodes);
+    norms.retain(|position, _| {
+        let trained = by_node.get(position);
+        trained.is_none_or(|(site, inputs)| inputs.is_adapter() && writer.is_formed(site.layer))
+    });
+    let folded: BTreeSet<usize> = norms.values().map(|norm| norm.position).collect();
     for (position, node) in nodes.into_iter().enumerate() {
+        if folded.contains(&position) {
+            continue;
+        }
+        let norm = norms.get(&position);
         match by_node.get(&position) {
-            None => writer.graph.nodes.push(node),
-            Some((site, inputs)) => writer.layer(node, site, inputs)?,
+            None => writer.untrained(node, norm)?,
+            Some((site, inputs)) => writer.layer(node, site, inputs, norm)?,
         }
     }
     Ok((writer.graph, writer.ports))
@@ -70,6 +82,13 @@ struct Inputs {
     bias: Option<ValueId>,
     /// What is left of the weight for the frozen product, where A and B began as parts of it.
     frozen: Option<ValueId>,
+}
+
+impl Inputs {
+    /// Whether the layer's own weight and bias stay.
+    fn is_adapter(&self) -> bool {
+        self.weight.is_none() && self.bias.is_none()
+    }
 }
 
 struct Writer {
@@ -259,8 +278,40 @@ impl Writer {
         constant.map_or(Vec::new(), |tensor| tensor.shape().to_vec())
     }
 
-    fn layer(&mut self, mut node: Node, site: &Site<'_>, inputs: &Inputs) -> Result<()> {
-        if inputs.weight.is_some() || inputs.bias.is_some() {
+    fn untrained(&mut self, mut node: Node, norm: Option<&Norm>) -> Result<()> {
+        if let Some(norm) = norm {
+            let weight = node.inputs[1].and_then(|id| self.graph.value(id).constant.clone());
+            if let Some(weight) = weight {
+                let weight = norm.weight(&weight)?;
+                let weight = self.constant(format!("{}.normalized", node.name), weight);
+                node.inputs[1] = Some(weight);
+            }
+            self.normalize(&mut node, norm)?;
+        }
+        self.graph.nodes.push(node);
+        Ok(())
+    }
+
+    /// Gives a convolution the bias and the result of the normalisation behind it.
+    fn normalize(&mut self, node: &mut Node, norm: &Norm) -> Result<()> {
+        let bias = node.inputs.get(2).copied().flatten();
+        let bias = bias.and_then(|id| self.graph.value(id).constant.clone());
+        let bias = norm.bias(bias.as_deref())?;
+        let bias = self.constant(format!("{}.shift", node.name), bias);
+        node.inputs.truncate(2);
+        node.inputs.push(Some(bias));
+        node.outputs = vec![Some(norm.result)];
+        Ok(())
+    }
+
+    fn layer(
+        &mut self,
+        mut node: Node,
+        site: &Site<'_>,
+        inputs: &Inputs,
+        norm: Option<&Norm>,
+    ) -> Result<()> {
+        if !inputs.is_adapter() {
             if inputs.weight.is_some() {
                 node.inputs[1] = inputs.weight;
             }
@@ -274,7 +325,7 @@ impl Writer {
             node.inputs[1] = inputs.frozen;
         }
         match self.is_formed(site.layer) {
-            true => self.formed(node, site, inputs),
+            true => self.formed(node, site, inputs, norm),
             false => self.low_rank(node, site, inputs),
         }
     }
@@ -370,7 +421,13 @@ impl Writer {
     }
 
     /// The weight formed, then one convolution.
-    fn formed(&mut self, mut node: Node, site: &Site<'_>, inputs: &Inputs) -> Result<()> {
+    fn formed(
+        &mut self,
+        mut node: Node,
+        site: &Site<'_>,
+        inputs: &Inputs,
+        norm: Option<&Norm>,
+    ) -> Result<()> {
         let name = node.name.clone();
         let Some(mut weight) = node.inputs[1] else {
             self.graph.nodes.push(node);
@@ -393,6 +450,13 @@ impl Writer {
                 &[weight, scale],
                 None,
             );
+        }
+        if let Some(norm) = norm {
+            let scales = norm.scales(self.stored_shape(site.layer).len())?;
+            let scales = self.constant(format!("{name}.norm"), scales);
+            let normed = format!("{name}.normalized");
+            weight = self.op(normed, Binary::Mul, &[weight, scales], None);
+            self.normalize(&mut node, norm)?;
         }
         node.inputs[1] = Some(weight);
         self.graph.nodes.push(node);

@@ -8,5 +8,6 @@ mod driving;
 mod heads;
 mod layers;
 mod losses;
+mod normalized;
 mod shared;
 mod trainer;

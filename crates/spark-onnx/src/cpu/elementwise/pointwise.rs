@@ -2,18 +2,18 @@
 //!
 //! ```text
 //! collapse axes all operands step through alike
-//! for block of at most 256 elements along the innermost axis:
+//! for block of at most 256 elements, part of a row along the innermost axis or several whole ones:
 //!     for instruction in program: registers[to] = op(registers[args])    all in the L1 cache
 //!
-//!              a load of unit stride,   the last instruction          any other
-//!              of f32 or i64
+//!              a load of f32 or i64     the last instruction          any other
+//!              that lie densely
 //! register     the operand itself       the result itself, if it      scratch
 //!                                       is dense, of f32 or i64, in
 //!                                       no operand's buffer
 //! ```
 //!
 //! An operand is loaded by its stride: unit, zero (one value repeated) or
-//! any (gathered). A result may be the very view of an operand: then a block is computed in
+//! any (gathered); a row that repeats, such as the scales of channels, is loaded once for a block. A result may be the very view of an operand: then a block is computed in
 //! scratch before it is stored.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -35,10 +35,12 @@ use crate::plan::{
 /// Elements below which a second thread is not profitable.
 const MIN_PER_TASK: usize = 16 * 1024;
 
-/// Loop nest of one step: extents outermost first, and every operand's strides in it; the
+/// Loop nest of one step: extents outermost first, two at least, and every operand's strides in it; the
 /// result is operand 0.
 pub(crate) struct PreparedPointwise {
     extents: Vec<usize>,
+    /// Whole rows, along the innermost axis, that a block has at most; 1 where a row has several blocks.
+    rows_per_block: usize,
     /// `[operand][axis]`.
     strides: Vec<Vec<isize>>,
     storages: Vec<Storage>,
@@ -56,12 +58,22 @@ impl PreparedPointwise {
         let views = std::iter::once(&step.y).chain(&step.inputs);
         let storages: Vec<Storage> = views.map(|v| plan.storage(v)).collect();
         let pair = Pair::new(plan, step, &extents, &strides);
+        let (extents, strides) = with_rows(extents, strides);
+        let [.., inner] = extents[..] else {
+            unreachable!("two axes at least");
+        };
+        let is_dense = |strides: &[isize]| strides.ends_with(&[inner as isize, 1]);
+        let rows_per_block = match is_dense(&strides[0]) {
+            true => (BLOCK / inner.max(1)).max(1),
+            false => 1,
+        };
         let dense = strides[0].last() == Some(&1);
         let direct = dense
             && matches!(storages[0], Storage::F32 | Storage::I64)
             && step.inputs.iter().all(|x| x.buffer != step.y.buffer);
         Self {
             extents,
+            rows_per_block,
             strides,
             storages,
             direct,
@@ -81,10 +93,12 @@ impl PreparedPointwise {
         }
         // The first instruction of the program that met a zero, whichever task finds it first.
         let stopped = AtomicUsize::new(usize::MAX);
-        let inner = self.extents[self.extents.len() - 1];
-        let rows = total / inner;
+        let [.., rows, inner] = self.extents[..] else {
+            return Ok(());
+        };
         let blocks_per_row = inner.div_ceil(BLOCK);
-        let blocks = rows * blocks_per_row;
+        let groups = rows.div_ceil(self.rows_per_block);
+        let blocks = total / (rows * inner) * groups * blocks_per_row;
         let tasks = (total / MIN_PER_TASK).clamp(1, c.pool.threads());
         c.pool.run(tasks, |task| {
             let (first, last) = (blocks * task / tasks, blocks * (task + 1) / tasks);
@@ -96,14 +110,19 @@ impl PreparedPointwise {
                 len: 0,
             };
             for block in first..last {
-                let (row, part) = (block / blocks_per_row, block % blocks_per_row);
-                let start = part * BLOCK;
-                let len = BLOCK.min(inner - start);
+                let (group, part) = (block / blocks_per_row, block % blocks_per_row);
+                let (outer, start) = (group / groups, part * BLOCK);
+                let row = group % groups * self.rows_per_block;
+                let tile = Tile {
+                    at: [outer, row, start],
+                    rows: self.rows_per_block.min(rows - row),
+                    width: BLOCK.min(inner - start),
+                };
                 // SAFETY: positions are within the extents, views were checked at load, tasks store
                 // disjoint blocks, and each has its own registers.
                 let done = unsafe {
-                    let registers = Registers { len, ..registers };
-                    self.block(step, c, registers, row, start)
+                    let len = tile.rows * tile.width;
+                    self.block(step, c, Registers { len, ..registers }, tile)
                 };
                 if let Err(DividedByZero { instruction }) = done {
                     stopped.fetch_min(instruction, Ordering::Relaxed);
@@ -117,20 +136,20 @@ impl PreparedPointwise {
         }
     }
 
-    /// Elements from the start of operand `operand` to position `(row, start)`.
-    fn offset(&self, operand: usize, row: usize, start: usize) -> isize {
+    /// Elements from the start of operand `operand` to the first of a tile.
+    fn offset(&self, operand: usize, [outer, row, start]: [usize; 3]) -> isize {
         let strides = &self.strides[operand];
         let last = strides.len() - 1;
-        let mut offset = start as isize * strides[last];
-        let mut rest = row;
-        for axis in (0..last).rev() {
+        let mut offset = start as isize * strides[last] + row as isize * strides[last - 1];
+        let mut rest = outer;
+        for axis in (0..last - 1).rev() {
             offset += (rest % self.extents[axis]) as isize * strides[axis];
             rest /= self.extents[axis];
         }
         offset
     }
 
-    /// Computes `registers.len` elements from the position `(row, start)` on.
+    /// Computes the elements of a tile, as many as `registers` hold.
     ///
     /// # Safety
     ///
@@ -140,11 +159,10 @@ impl PreparedPointwise {
         step: &PointwiseStep,
         &Context { isa, memory, .. }: &Context<'_>,
         registers: Registers,
-        row: usize,
-        start: usize,
+        tile: Tile,
     ) -> Result<(), DividedByZero> {
         let inner = self.extents.len() - 1;
-        let offset = self.offset(0, row, start);
+        let offset = self.offset(0, tile.at);
         let (result, stride) = (step.program.result, self.strides[0][inner]);
         let last = step.program.instructions.len().wrapping_sub(1);
         // SAFETY: register numbers are below `n_registers`; operands and result lie inside their
@@ -159,24 +177,38 @@ impl PreparedPointwise {
                 registers.place(instruction.to, if direct { y } else { home });
                 if let PointOp::Load(input) = instruction.op {
                     let operand = input as usize + 1;
-                    let offset = self.offset(operand, row, start);
-                    let stride = self.strides[operand][inner];
+                    let offset = self.offset(operand, tile.at);
+                    let [.., between, stride] = self.strides[operand][..] else {
+                        return Ok(());
+                    };
                     let view = &step.inputs[input as usize];
-                    let from = start_of(memory, view, offset);
+                    let is_dense =
+                        stride == 1 && (tile.rows == 1 || between == tile.width as isize);
+                    let storage = self.storages[operand];
+                    if is_dense && !direct && matches!(storage, Storage::F32 | Storage::I64) {
+                        registers.place(instruction.to, start_of(memory, view, offset));
+                        continue;
+                    }
                     let to = instruction.to;
-                    match self.storages[operand] {
-                        Storage::I8 => {
-                            load_bytes(isa, from.cast::<i8>(), stride, registers.write(to));
-                        }
-                        Storage::U8 => {
-                            load_bytes(isa, from.cast::<u8>(), stride, registers.write(to));
-                        }
+                    let from = |row: isize| start_of(memory, view, offset + row * between);
+                    match storage {
+                        Storage::I8 => load_rows(tile, between, registers.write(to), |row, to| {
+                            load_bytes(isa, from(row).cast::<i8>(), stride, to);
+                        }),
+                        Storage::U8 => load_rows(tile, between, registers.write(to), |row, to| {
+                            load_bytes(isa, from(row).cast::<u8>(), stride, to);
+                        }),
                         Storage::Bf16 => {
-                            load_bf16(isa, from.cast(), stride, registers.write(to));
+                            load_rows(tile, between, registers.write(to), |row, to| {
+                                load_bf16(isa, from(row).cast(), stride, to);
+                            })
                         }
-                        _ if stride == 1 && !direct => registers.place(to, from),
-                        Storage::I64 => load(from.cast::<i64>(), stride, registers.write(to)),
-                        Storage::F32 => load(from, stride, registers.write(to)),
+                        Storage::I64 => load_rows(tile, between, registers.write(to), |row, to| {
+                            load(from(row).cast::<i64>(), stride, to);
+                        }),
+                        Storage::F32 => load_rows(tile, between, registers.write(to), |row, to| {
+                            load(from(row), stride, to);
+                        }),
                     }
                 } else if instruction.kind == RegisterKind::I64 {
                     execute_i64(instruction, registers).map_err(|Zero| DividedByZero {
@@ -206,6 +238,43 @@ impl PreparedPointwise {
         }
         Ok(())
     }
+}
+
+/// What one block computes: a part of one row, or several whole ones.
+#[derive(Clone, Copy)]
+struct Tile {
+    /// Which of the positions along the axes outside of rows, the first row of those, its first element.
+    at: [usize; 3],
+    rows: usize,
+    /// Elements of a row.
+    width: usize,
+}
+
+/// Fills a register row by row; rows that lie no step apart are the same.
+fn load_rows<T: Copy>(tile: Tile, between: isize, to: &mut [T], load: impl Fn(isize, &mut [T])) {
+    let (first, rest) = to.split_at_mut(tile.width);
+    load(0, first);
+    for (row, to) in rest.chunks_exact_mut(tile.width).enumerate() {
+        match between {
+            0 => to.copy_from_slice(first),
+            _ => load(row as isize + 1, to),
+        }
+    }
+}
+
+/// The same loops with one of extent 1 in front, where there is only one.
+fn with_rows(
+    mut extents: Vec<usize>,
+    mut strides: Vec<Vec<isize>>,
+) -> (Vec<usize>, Vec<Vec<isize>>) {
+    if let [inner] = extents[..] {
+        extents.insert(0, 1);
+        for (operand, strides) in strides.iter_mut().enumerate() {
+            let between = if operand == 0 { inner as isize } else { 0 };
+            strides.insert(0, between);
+        }
+    }
+    (extents, strides)
 }
 
 /// The loops of `step`, outermost first, and every operand's strides in them, the result's first: axes that all

@@ -207,8 +207,8 @@ pub(super) unsafe fn execute_f32<S: Simd>(instruction: Instruction, file: Regist
             }),
             PointOp::Select => {
                 let (x, yes, no): (_, _, &[f32]) = (x(), y(), file.read(c));
-                for (i, to) in to.iter_mut().enumerate() {
-                    *to = if x[i] != 0.0 { yes[i] } else { no[i] };
+                for (((to, &x), &yes), &no) in to.iter_mut().zip(x).zip(yes).zip(no) {
+                    *to = if x != 0.0 { yes } else { no };
                 }
             }
             PointOp::ToI64 => map(x(), file.write::<i64>(instruction.to), |v| v as i64),

@@ -1,5 +1,6 @@
 //! GEMM: how weights are packed, those of 32 and 16 bits, and those of eight and four.
 
+pub(crate) mod deep;
 pub(crate) mod few_bits;
 pub(crate) mod format;
 pub(crate) mod gemm;
