@@ -1,6 +1,7 @@
 //! What a run is made of: network, teacher, samples, adapter.
 
 use std::error::Error;
+use std::ops::Range;
 use std::path::Path;
 
 use spark_program::{about, progress};
@@ -11,7 +12,8 @@ use sparkpilot::onnx::graph::Graph;
 use sparkpilot::onnx::precision::Activations;
 use sparkpilot::onnx::{Precision, RunOptions, file};
 use sparkpilot::train::{
-    AdaptedNetwork, Deployment, OutputHeads, Sample, digest, driving_heads, layers, taught,
+    AdaptedNetwork, Deployment, OutputHeads, Sample, SampleRange, SampleWriter, Samples,
+    StoredSamples, Teacher, digest, driving_heads, layers,
 };
 
 use crate::drives;
@@ -28,8 +30,9 @@ pub(crate) struct Material {
     pub(crate) heads: Vec<OutputHeads>,
     /// What is judged: all heads.
     pub(crate) judged: Vec<OutputHeads>,
-    pub(crate) training: Vec<Sample>,
-    pub(crate) held_back: Vec<Sample>,
+    samples: StoredSamples,
+    training: Range<usize>,
+    held_back: Range<usize>,
 }
 
 impl Material {
@@ -64,14 +67,32 @@ impl Material {
             }
         };
         check_weights(&run.options.head_weight, &graph, driving.as_deref())?;
-        let inputs = match data.is_dir() {
+        let of_teacher = run.options.teacher.as_ref().unwrap_or(model);
+        let exact = RunOptions::new().with_precision(Precision::Fp32);
+        let mut teacher = Teacher::new(&teacher, &exact).map_err(about(of_teacher))?;
+        let mut samples = SampleWriter::new(&drives::cache())?;
+        let mut teach = |inputs| -> Result<(), Box<dyn Error>> {
+            let sample = teacher.sample(inputs).map_err(about(of_teacher))?;
+            Ok(samples.push(&sample)?)
+        };
+        match data.is_dir() {
             true => {
                 let camera = run.options.camera.unwrap_or_default();
-                drives::read(data, &graph, camera, run.options.every.unwrap_or(EVERY))?
+                let every = run.options.every.unwrap_or(EVERY);
+                drives::each(data, &graph, camera, every, &mut teach)?;
             }
-            false => read_batches(data, &model.display().to_string(), &graph)?,
-        };
-        let n = inputs.len();
+            false => {
+                let all = read_batches(data, &model.display().to_string(), &graph)?;
+                let bar = progress(Some(all.len() as u64)).with_message("teacher");
+                for inputs in all {
+                    teach(inputs)?;
+                    bar.inc(1);
+                }
+                bar.finish_and_clear();
+            }
+        }
+        let samples = samples.finish()?;
+        let n = samples.len();
         let n_held_back = (n as f64 * val_split).round() as usize;
         let n_training = n.saturating_sub(n_held_back + gap);
         if n_training < *batch_size {
@@ -79,15 +100,10 @@ impl Material {
                 "of {n} frames {n_held_back} are held back (--val-split) and {gap} left out (--gap): {n_training} are left, fewer than the {batch_size} of a step (--batch-size)"
             ));
         }
-        let bar = progress(Some(n as u64)).with_message("teacher");
-        let seen = |done: usize| bar.set_position(done as u64);
-        let of_teacher = run.options.teacher.as_ref().unwrap_or(model);
-        let exact = RunOptions::new().with_precision(Precision::Fp32);
-        let mut training = taught(&teacher, inputs, &exact, seen).map_err(about(of_teacher))?;
-        bar.finish_and_clear();
-        let held_back = training.split_off(n - n_held_back);
-        training.truncate(n_training);
-        let judged = driving.unwrap_or_else(|| numbers(&training[0]));
+        let judged = match driving {
+            Some(heads) => heads,
+            None => numbers(&samples.sample(0).map_err(plain)?),
+        };
         let judged = weighted(judged, &run.options.head_weight);
         let heads = taught_of(judged.clone())?;
         let deployment = match run.options.qat {
@@ -99,14 +115,23 @@ impl Material {
             deployment,
             heads,
             judged,
-            training,
-            held_back,
+            training: 0..n_training,
+            held_back: n - n_held_back..n,
+            samples,
         })
+    }
+
+    pub(crate) fn training(&self) -> SampleRange<'_> {
+        SampleRange::new(&self.samples, self.training.clone())
+    }
+
+    pub(crate) fn held_back(&self) -> SampleRange<'_> {
+        SampleRange::new(&self.samples, self.held_back.clone())
     }
 
     /// What tells the frames from others, of both parts.
     pub(crate) fn frames(&self) -> Result<[String; 2], Box<dyn Error>> {
-        Ok([digest(&self.training)?, digest(&self.held_back)?])
+        Ok([digest(&self.training())?, digest(&self.held_back())?])
     }
 
     /// The network under a new adapter.
@@ -259,6 +284,11 @@ pub(crate) fn described_heads(heads: &[OutputHeads]) -> String {
     };
     let heads: Vec<String> = named(heads).map(one).collect();
     format!("taught: {}", heads.join(", "))
+}
+
+/// An error without the promise to go between threads.
+pub(crate) fn plain(error: Box<dyn Error + Send + Sync>) -> Box<dyn Error> {
+    error
 }
 
 /// All numbers of all outputs.

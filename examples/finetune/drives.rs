@@ -1,7 +1,8 @@
 //! Frames of recorded drives.
 
+use std::collections::BTreeMap;
 use std::error::Error;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use spark_program::{about, progress, tell};
@@ -13,7 +14,7 @@ use sparkpilot::hal::config;
 use sparkpilot::onnx::Tensor;
 use sparkpilot::onnx::graph::Graph;
 use sparkpilot::openpilot::warp::Pinhole;
-use sparkpilot::train::PictureInputs;
+use sparkpilot::train::{PictureInputs, TrainError};
 
 use crate::run::{CameraOf, usage};
 
@@ -31,13 +32,14 @@ impl CameraOf {
 /// Values of a network's inputs.
 type Inputs = Vec<(String, Tensor)>;
 
-/// Inputs of every `every`th frame of the drives below a folder, drive after drive.
-pub(crate) fn read(
+/// Hands over the inputs of every `every`th frame of the drives below a folder, drive after drive.
+pub(crate) fn each(
     folder: &Path,
     graph: &Graph,
     camera: CameraOf,
     every: usize,
-) -> Result<Vec<Inputs>, Box<dyn Error>> {
+    take: &mut dyn FnMut(Inputs) -> Result<(), Box<dyn Error>>,
+) -> Result<(), Box<dyn Error>> {
     let (file, camera, pinhole) = camera.named();
     let inputs = PictureInputs::of(graph)?.with_camera(pinhole);
     match camera {
@@ -86,17 +88,56 @@ pub(crate) fn read(
     for (why, n) in dataset.left_out() {
         tell(format!("left out: {n} frames without {why}"));
     }
-    let bar = progress(Some(dataset.len() as u64)).with_message("pictures");
-    let seen = |done: usize| bar.set_position(done as u64);
-    let numbers = 0..dataset.len();
-    let read = inputs.of_drives(dataset, numbers, videos, &store(), seen);
+    let bar = progress(Some(dataset.len() as u64)).with_message("pictures, teacher");
+    let frames = inputs.each_of_drives(
+        Arc::clone(&dataset),
+        0..dataset.len(),
+        videos.clone(),
+        &store(),
+    );
+    let mut broken: BTreeMap<usize, usize> = BTreeMap::new();
+    let mut n_taken = 0;
+    for (number, inputs) in frames {
+        bar.set_position(number as u64 + 1);
+        match (inputs, dataset.sample(number)) {
+            // Of one video: the others go on.
+            (Err(TrainError::Pictures(why)), Some(sample)) => {
+                let n_frames = broken.entry(sample.drive).or_default();
+                if *n_frames == 0 {
+                    let video = videos[sample.drive].display();
+                    tell(format!("{video}: {why}"));
+                }
+                *n_frames += 1;
+            }
+            (inputs, _) => {
+                take(inputs?)?;
+                n_taken += 1;
+            }
+        }
+    }
     bar.finish_and_clear();
-    Ok(read?)
+    for (drive, n_frames) in broken {
+        tell(format!(
+            "left out: {n_frames} frames of `{}`",
+            videos[drive].display()
+        ));
+    }
+    match n_taken {
+        0 => usage(&format!(
+            "--data: no frame below `{}` has its pictures",
+            folder.display()
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// Where decoded pictures are kept.
 fn store() -> Store {
+    Store::new(cache().join("pictures"), StoreOptions::default())
+}
+
+/// The folder for what can be made again, and for samples of this run.
+pub(crate) fn cache() -> PathBuf {
     let folder = config().cache_dir.clone();
-    let folder = folder.unwrap_or_else(|| std::env::temp_dir().join("sparkpilot"));
-    Store::new(folder.join("pictures"), StoreOptions::default())
+    folder.unwrap_or_else(|| std::env::temp_dir().join("sparkpilot"))
 }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use spark_program::{about, output, place, postponed};
 use sparkpilot::onnx::file;
-use sparkpilot::train::{AdaptedNetwork, Comparison, Deployment, Errors, compare};
+use sparkpilot::train::{AdaptedNetwork, Comparison, Deployment, Errors, Samples, compare};
 
 use crate::data::{Material, described};
 use crate::run::{Run, Taught};
@@ -29,7 +29,8 @@ pub(crate) fn judge(
     material: &Material,
     network: &AdaptedNetwork,
 ) -> Result<ExitCode, Box<dyn Error>> {
-    let n = material.held_back.len();
+    let (training, held_back) = (material.training(), material.held_back());
+    let n = held_back.len();
     if n == 0 {
         println!("no frame is held back: nothing is judged");
         return Ok(ExitCode::SUCCESS);
@@ -38,7 +39,7 @@ pub(crate) fn judge(
         network,
         &material.graph,
         &material.judged,
-        [&material.training, &material.held_back],
+        [&training, &held_back],
         &material.options(),
     )?;
     if let Some(path) = &run.json {
@@ -123,8 +124,8 @@ fn json(
         "schema": "spark-finetune/2",
         "model": run.options.model.display().to_string(),
         "qat": material.deployment.precision().map(|precision| precision.to_string()),
-        "frames": material.training.len(),
-        "held_back": material.held_back.len(),
+        "frames": material.training().len(),
+        "held_back": material.held_back().len(),
         "root_mean_square": errors(&result.all),
         "loss": errors(&result.loss),
         "heads": heads,

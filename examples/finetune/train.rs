@@ -10,10 +10,10 @@ use spark_program::{about, postponed, progress, sleep, tell};
 use sparkpilot::dora::optim::LoraPlus;
 use sparkpilot::onnx::{DType, RunOptions, Tensor};
 use sparkpilot::train::{
-    AdaptedNetwork, Ended, Event, Go, Outcome, Trainer, TrainerSettings, TrainingStep,
+    AdaptedNetwork, Ended, Event, Go, Outcome, Samples, Trainer, TrainerSettings, TrainingStep,
 };
 
-use crate::data::{Material, described, described_heads};
+use crate::data::{Material, described, described_heads, plain};
 use crate::run::{Run, usage};
 use crate::{Begun, Train, judge};
 
@@ -55,12 +55,12 @@ fn train_on(
     network: AdaptedNetwork,
     resumes: bool,
 ) -> Result<ExitCode, Box<dyn Error>> {
-    let held_back = (!material.held_back.is_empty()).then_some(&material.held_back);
+    let (training, held_back) = (material.training(), material.held_back());
     let mut trainer = Trainer::new(
         network,
         material.heads.clone(),
-        &material.training,
-        held_back.map(|samples| samples as _),
+        &training,
+        Some(&held_back),
         settings(run),
         RunOptions::new(),
     )?;
@@ -211,16 +211,16 @@ fn dry_run(
     material: &Material,
     network: &AdaptedNetwork,
 ) -> Result<ExitCode, Box<dyn Error>> {
-    let (n, options) = (material.training.len(), &run.options);
+    let (n, options) = (material.training().len(), &run.options);
     let steps = n / options.batch_size * options.epochs;
     let steps = steps.min(options.max_steps.unwrap_or(usize::MAX));
     println!(
         "{n} frames to train on, {} held back; {steps} steps of {} frames",
-        material.held_back.len(),
+        material.held_back().len(),
         options.batch_size
     );
-    let inputs = &material.training[0].inputs;
-    let shapes = inputs.iter().map(|(name, tensor)| {
+    let first = material.training().sample(0).map_err(plain)?;
+    let shapes = first.inputs.iter().map(|(name, tensor)| {
         let mut shape = tensor.shape().to_vec();
         shape[0] = options.batch_size;
         (name.as_str(), shape)

@@ -21,7 +21,7 @@ use crate::exact::in_f32;
 use crate::loss::{Losses, OutputHeads, add_losses};
 use crate::network::AdaptedNetwork;
 use crate::step::Evaluation;
-use crate::trainer::Sample;
+use crate::trainer::{Sample, Samples};
 
 /// How far the four are from the targets of samples that were held back.
 #[derive(Debug, Clone, PartialEq)]
@@ -86,13 +86,14 @@ impl Errors {
 ///
 /// # Errors
 ///
-/// [`TrainError::Model`] if one of them cannot be run; [`TrainError::TooFewSamples`] without samples; [`TrainError::NoOutput`] and
+/// [`TrainError::Model`] if one of them cannot be run; [`TrainError::TooFewSamples`] without samples, [`TrainError::Sample`] for one that
+/// cannot be read; [`TrainError::NoOutput`] and
 /// [`TrainError::Head`] for heads that samples and outputs do not have.
 pub fn compare(
     network: &AdaptedNetwork,
     untouched: &Graph,
     heads: &[OutputHeads],
-    [training, held_back]: [&[Sample]; 2],
+    [training, held_back]: [&dyn Samples; 2],
     options: &RunOptions,
 ) -> Result<Comparison> {
     for samples in [training, held_back] {
@@ -100,7 +101,11 @@ pub fn compare(
             return Err(TrainError::TooFewSamples { got: 0, want: 1 });
         }
     }
-    let numbers = Numbers::of(heads, &training[0].targets)?;
+    let read = |samples: &dyn Samples, index: usize| {
+        let sample = samples.sample(index);
+        sample.map_err(|source| TrainError::Sample { index, source })
+    };
+    let numbers = Numbers::of(heads, &read(training, 0)?.targets)?;
     let mut session = Model::from_graph(untouched.clone(), options)?.session();
     let mut without = |sample: &Sample| -> Result<Vec<Vec<f64>>> {
         numbers.read(&session.run(&lent(&sample.inputs))?)
@@ -108,15 +113,17 @@ pub fn compare(
     let mut constant = numbers.zeros();
     let mut bias = numbers.zeros();
     let share = 1.0 / training.len() as f64;
-    for sample in training {
-        let (got, want) = (without(sample)?, numbers.read(&sample.targets)?);
+    for index in 0..training.len() {
+        let sample = read(training, index)?;
+        let (got, want) = (without(&sample)?, numbers.read(&sample.targets)?);
         each(&mut constant, |at, sum| *sum += at.of(&want) * share);
         each(&mut bias, |at, sum| {
             *sum += (at.of(&got) - at.of(&want)) * share
         });
     }
     let exact = in_f32(options);
-    let shapes: Vec<_> = lent(&held_back[0].inputs)
+    let first = read(held_back, 0)?;
+    let shapes: Vec<_> = lent(&first.inputs)
         .into_iter()
         .map(|(name, tensor)| (name, tensor.shape().to_vec()))
         .collect();
@@ -124,9 +131,10 @@ pub fn compare(
     let mut measure = Measure::new(heads, &numbers, &exact)?;
     let mut squares = vec![[0.0; 4]; numbers.places.len()];
     let mut losses = vec![[0.0; 4]; numbers.names.len() + 1];
-    for sample in held_back {
+    for index in 0..held_back.len() {
+        let sample = read(held_back, index)?;
         let want = numbers.read(&sample.targets)?;
-        let got = without(sample)?;
+        let got = without(&sample)?;
         let mut taught = lent(&sample.targets);
         taught.retain(|(name, _)| heads.iter().any(|heads| heads.output == *name));
         let result = evaluation.run(network, &lent(&sample.inputs), &taught)?;

@@ -155,6 +155,23 @@ impl PictureInputs {
         store: &Store,
         mut seen: impl FnMut(usize),
     ) -> Result<Vec<Vec<(String, Tensor)>>> {
+        let mut all = Vec::new();
+        for (_, inputs) in self.each_of_drives(dataset, numbers, videos, store) {
+            all.push(inputs?);
+            seen(all.len());
+        }
+        Ok(all)
+    }
+
+    /// The same one after the other, with the numbers of the samples: for more than memory holds. A video that gives no pictures is an
+    /// error for its own samples; others go on.
+    pub fn each_of_drives(
+        &self,
+        dataset: Arc<Dataset>,
+        numbers: impl IntoIterator<Item = usize>,
+        videos: Vec<PathBuf>,
+        store: &Store,
+    ) -> impl Iterator<Item = (usize, Result<Vec<(String, Tensor)>>)> + '_ {
         let back = self.frames_back();
         let furthest = back.first().copied().unwrap_or(0);
         let has_pictures = |number: &usize| {
@@ -163,12 +180,15 @@ impl PictureInputs {
         };
         let order: Vec<usize> = numbers.into_iter().filter(has_pictures).collect();
         let options = PrefetchOptions::default().with_frames_back(back);
-        let mut inputs = Vec::with_capacity(order.len());
-        for prepared in Prefetch::new(dataset, order, videos, store, options) {
-            inputs.push(self.of_sample(&prepared?)?);
-            seen(inputs.len());
-        }
-        Ok(inputs)
+        let prepared = Prefetch::new(dataset, order.clone(), videos, store, options);
+        let numbered = order.into_iter().zip(prepared);
+        numbered.map(|(number, prepared)| {
+            let inputs = prepared.map_err(TrainError::from);
+            (
+                number,
+                inputs.and_then(|prepared| self.of_sample(&prepared)),
+            )
+        })
     }
 }
 

@@ -38,9 +38,10 @@ pub use network::{
     with_outputs,
 };
 pub use step::{Evaluation, EvaluationResult, StepResult, TrainingStep};
-pub use teacher::taught;
+pub use teacher::{Teacher, taught};
 pub use trainer::{
-    Decay, Ended, Event, Go, Observer, Outcome, Sample, Samples, Trainer, TrainerSettings, digest,
+    Decay, Ended, Event, Go, Observer, Outcome, Sample, SampleRange, SampleWriter, Samples,
+    StoredSamples, Trainer, TrainerSettings, digest,
 };
 
 /// The README's example, so that it is compiled and run with the others.

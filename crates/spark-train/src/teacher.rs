@@ -1,35 +1,62 @@
 //! Another network as the teacher: what it says of every input is what is taught.
 
-use spark_onnx::{Model, RunOptions};
+use spark_onnx::{Model, RunOptions, Session};
 use spark_onnx_graph::graph::Graph;
 use spark_onnx_graph::{DType, Tensor};
 
 use crate::error::Result;
 use crate::trainer::Sample;
 
-/// The samples of these inputs, taught what `teacher` gives for them.
+/// A network that says what is taught.
 ///
-/// Floats are taught as f32, which losses are in. The teacher runs once for each, in the precision of `options`; `seen` is told how many are done.
+/// Floats are taught as f32, which losses are in.
+#[derive(Debug)]
+pub struct Teacher {
+    session: Session,
+}
+
+impl Teacher {
+    /// It runs in the precision of `options`.
+    ///
+    /// # Errors
+    ///
+    /// [`TrainError::Model`](crate::TrainError::Model) if it cannot be planned.
+    pub fn new(teacher: &Graph, options: &RunOptions) -> Result<Self> {
+        let session = Model::from_graph(teacher.clone(), options)?.session();
+        Ok(Self { session })
+    }
+
+    /// The sample of these inputs, taught what the teacher gives for them.
+    ///
+    /// # Errors
+    ///
+    /// [`TrainError::Model`](crate::TrainError::Model) if it cannot be run.
+    pub fn sample(&mut self, inputs: Vec<(String, Tensor)>) -> Result<Sample> {
+        let lent: Vec<_> = inputs.iter().map(|(name, t)| (name.as_str(), t)).collect();
+        let outputs = self.session.run(&lent)?;
+        let targets = outputs
+            .into_iter()
+            .map(|(name, tensor)| Ok((name, in_f32(tensor)?)));
+        let targets = targets.collect::<Result<_>>()?;
+        Ok(Sample { inputs, targets })
+    }
+}
+
+/// The samples of all these inputs, as [`Teacher::sample`] makes them; `seen` is told how many are done.
 ///
 /// # Errors
 ///
-/// [`TrainError::Model`](crate::TrainError::Model) if the teacher cannot be planned or run.
+/// As [`Teacher::new`] and [`Teacher::sample`].
 pub fn taught(
     teacher: &Graph,
     inputs: Vec<Vec<(String, Tensor)>>,
     options: &RunOptions,
     mut seen: impl FnMut(usize),
 ) -> Result<Vec<Sample>> {
-    let mut session = Model::from_graph(teacher.clone(), options)?.session();
+    let mut teacher = Teacher::new(teacher, options)?;
     let mut samples = Vec::with_capacity(inputs.len());
     for inputs in inputs {
-        let lent: Vec<_> = inputs.iter().map(|(name, t)| (name.as_str(), t)).collect();
-        let outputs = session.run(&lent)?;
-        let targets = outputs
-            .into_iter()
-            .map(|(name, tensor)| Ok((name, in_f32(tensor)?)));
-        let targets = targets.collect::<Result<_>>()?;
-        samples.push(Sample { inputs, targets });
+        samples.push(teacher.sample(inputs)?);
         seen(samples.len());
     }
     Ok(samples)

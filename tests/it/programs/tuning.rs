@@ -296,3 +296,60 @@ fn what_is_of_drives_is_no_option_of_a_file() {
         );
     }
 }
+
+/// A broken and a short video are left out by name; the drive beside them is trained on.
+#[test]
+fn videos_that_give_no_pictures_are_left_out_by_name() {
+    let minute = "data/drive/demo_a2a0ccea32023010_2023-07-27--13-01-19--0";
+    let Some(minute) = spark_testing::test_videos(minute) else {
+        return;
+    };
+    let folder = Folder::new();
+    let model = of_pictures(&folder, "model.onnx", 1);
+    let teacher = of_pictures(&folder, "teacher.onnx", 5);
+    let video = std::fs::read(minute.join("qcamera.ts")).expect("is there");
+    let log = std::fs::read(minute.join("qlog.bz2")).expect("is there");
+    let segment = |number: usize, video: &[u8]| {
+        let name = format!("a2a0ccea32023010_2023-07-27--13-01-19--{number}");
+        let segment = folder.path("drives").join(name);
+        std::fs::create_dir_all(&segment).expect("a writable folder");
+        std::fs::write(segment.join("qlog.bz2"), &log).expect("a writable folder");
+        std::fs::write(segment.join("qcamera.ts"), video).expect("a writable folder");
+        segment
+    };
+    let broken = segment(1, b"no video");
+    // Whole packets of 188 bytes, so that nothing but the end is missing.
+    let short = segment(2, &video[..video.len() / 376 * 188]);
+    let train = |run: &str| {
+        let cache = folder.path("cache").display().to_string();
+        let options = ["train", "--batch-size", "3", "--dora-rank", "1"];
+        let more = ["--every", "100", "--epochs", "1"];
+        Program::new("finetune")
+            .env("SPARK_CACHE_DIR", &cache)
+            .args(options)
+            .args(more)
+            .args(["--model".as_ref(), model.as_os_str()])
+            .args(["--teacher".as_ref(), teacher.as_os_str()])
+            .args(["--data".as_ref(), folder.path("drives").as_os_str()])
+            .args(["--output".as_ref(), folder.path(run).as_os_str()])
+            .run()
+    };
+    let outcome = train("none");
+    assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
+    let said = "no frame below";
+    assert!(outcome.stderr.contains(said), "{}", outcome.stderr);
+    assert!(!folder.path("none").exists());
+
+    segment(0, &video);
+    let outcome = train("run");
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    for segment in [broken, short] {
+        let video = segment.join("qcamera.ts").display().to_string();
+        let said = [format!("{video}: "), format!("frames of `{video}`")];
+        for said in said {
+            assert!(outcome.stderr.contains(&said), "{said}: {}", outcome.stderr);
+        }
+    }
+    let said = "on the frames held back, 3";
+    assert!(outcome.stdout.contains(said), "{}", outcome.stdout);
+}

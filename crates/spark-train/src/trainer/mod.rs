@@ -17,6 +17,7 @@ mod event;
 mod order;
 mod samples;
 mod settings;
+mod stored;
 
 use std::time::{Duration, Instant};
 
@@ -36,6 +37,7 @@ use order::order;
 use samples::batch;
 pub use samples::{Sample, Samples, digest};
 pub use settings::{Decay, TrainerSettings};
+pub use stored::{SampleRange, SampleWriter, StoredSamples};
 
 /// Why a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,4 +10,5 @@ mod layers;
 mod losses;
 mod normalized;
 mod shared;
+mod stored;
 mod trainer;

@@ -9,7 +9,9 @@ use spark_onnx_graph::graph::{
 };
 use spark_onnx_graph::{DType, Tensor};
 use spark_testing::numbers;
-use spark_train::{AdaptedNetwork, Deployment, Errors, OutputHeads, Sample, TrainError, compare};
+use spark_train::{
+    AdaptedNetwork, Deployment, Errors, OutputHeads, Sample, Samples, TrainError, compare,
+};
 
 fn random(shape: &[usize], seed: u64) -> Tensor {
     let n = shape.iter().product();
@@ -183,7 +185,8 @@ fn samples_and_heads_that_do_not_fit_are_no_comparison() {
         targets: vec![("y".to_owned(), random(&[1, n], 6))],
     };
     let judge = |heads: &[OutputHeads], training: Sample| {
-        let samples = [&[training][..], &[sample(32)]];
+        let (training, held_back) = (vec![training], vec![sample(32)]);
+        let samples: [&dyn Samples; 2] = [&training, &held_back];
         compare(&network, network.base(), heads, samples, &RunOptions::new())
     };
     let result = judge(&heads(32), sample(32)).expect("is judged");
@@ -242,7 +245,7 @@ fn samples_and_heads_that_do_not_fit_are_no_comparison() {
         judge(&heads(32), sample(31)),
         Err(TrainError::Head { .. })
     ));
-    let none: [Sample; 0] = [];
+    let none: Vec<Sample> = Vec::new();
     let refused = compare(
         &network,
         network.base(),

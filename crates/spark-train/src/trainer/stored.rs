@@ -1,0 +1,299 @@
+//! Samples on the disk: written one after the other, read by number.
+//!
+//! ```text
+//! file     [sample 0][sample 1] ..       all of one size, without a name in its folder: it goes with the process
+//! sample   the elements of every input and target, little-endian, in the order of the first sample
+//! ```
+//!
+//! Pictures of an hour are more than memory holds; a step needs a handful of them. What was read lately the system keeps in memory that
+//! nothing else wants.
+//!
+//! Deliberately absent: files that outlive the process, and checksums: nobody else can write to the file.
+
+use std::error::Error;
+use std::fs::File;
+use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use half::{bf16, f16};
+use spark_onnx_graph::{DType, Tensor, TensorData};
+
+use super::samples::{Sample, Samples};
+use crate::error::{Result, TrainError};
+
+/// What one input or target is in every sample.
+#[derive(Debug, Clone, PartialEq)]
+struct Part {
+    name: String,
+    dtype: DType,
+    shape: Vec<usize>,
+}
+
+impl Part {
+    fn of((name, tensor): &(String, Tensor)) -> Self {
+        Self {
+            name: name.clone(),
+            dtype: tensor.dtype(),
+            shape: tensor.shape().to_vec(),
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        self.shape.iter().product::<usize>() * self.dtype.size_bytes()
+    }
+}
+
+/// What all samples of a file have in common.
+#[derive(Debug, Clone, PartialEq)]
+struct Layout {
+    inputs: Vec<Part>,
+    targets: Vec<Part>,
+}
+
+impl Layout {
+    fn of(sample: &Sample) -> Self {
+        Self {
+            inputs: sample.inputs.iter().map(Part::of).collect(),
+            targets: sample.targets.iter().map(Part::of).collect(),
+        }
+    }
+
+    fn parts(&self) -> impl Iterator<Item = &Part> {
+        self.inputs.iter().chain(&self.targets)
+    }
+
+    fn bytes(&self) -> usize {
+        self.parts().map(Part::bytes).sum()
+    }
+}
+
+/// What writes samples to a file of a folder.
+#[derive(Debug)]
+pub struct SampleWriter {
+    folder: PathBuf,
+    file: BufWriter<File>,
+    layout: Option<Layout>,
+    n: usize,
+}
+
+impl SampleWriter {
+    /// A file without a name in `folder`, which is made if it is not there.
+    ///
+    /// # Errors
+    ///
+    /// [`TrainError::Io`] naming the folder.
+    pub fn new(folder: &Path) -> Result<Self> {
+        let io = |source| TrainError::Io {
+            path: folder.to_owned(),
+            source,
+        };
+        std::fs::create_dir_all(folder).map_err(io)?;
+        Ok(Self {
+            file: BufWriter::new(tempfile::tempfile_in(folder).map_err(io)?),
+            folder: folder.to_owned(),
+            layout: None,
+            n: 0,
+        })
+    }
+
+    /// Writes the next sample.
+    ///
+    /// # Errors
+    ///
+    /// [`TrainError::UnlikeSamples`] for one whose inputs and targets are not those of the first; [`TrainError::Io`] naming the folder.
+    pub fn push(&mut self, sample: &Sample) -> Result<()> {
+        let layout = Layout::of(sample);
+        let first = self.layout.get_or_insert_with(|| layout.clone());
+        if *first != layout {
+            let mut others = layout.parts();
+            let unlike = first.parts().map(|part| (part, others.next()));
+            let unlike = { unlike }.find(|(part, other)| Some(*part) != *other);
+            return Err(TrainError::UnlikeSamples {
+                first: 0,
+                other: self.n,
+                name: unlike.map_or(String::new(), |(part, _)| part.name.clone()),
+                want: unlike.map_or(Vec::new(), |(part, _)| part.shape.clone()),
+                got: unlike.and_then(|(_, other)| other.map(|part| part.shape.clone())),
+            });
+        }
+        for (_, tensor) in sample.inputs.iter().chain(&sample.targets) {
+            let written = self.file.write_all(&to_bytes(tensor.data()));
+            written.map_err(|source| self.io(source))?;
+        }
+        self.n += 1;
+        Ok(())
+    }
+
+    /// The samples that were written.
+    ///
+    /// # Errors
+    ///
+    /// [`TrainError::Io`] naming the folder.
+    pub fn finish(self) -> Result<StoredSamples> {
+        let folder = self.folder;
+        let file = self.file.into_inner().map_err(|error| TrainError::Io {
+            path: folder.clone(),
+            source: error.into_error(),
+        })?;
+        Ok(StoredSamples {
+            folder,
+            file: Mutex::new(file),
+            layout: self.layout.unwrap_or(Layout {
+                inputs: Vec::new(),
+                targets: Vec::new(),
+            }),
+            n: self.n,
+        })
+    }
+
+    fn io(&self, source: io::Error) -> TrainError {
+        TrainError::Io {
+            path: self.folder.clone(),
+            source,
+        }
+    }
+}
+
+/// Samples in a file that goes with them.
+///
+/// # Examples
+///
+/// ```
+/// use spark_onnx_graph::Tensor;
+/// use spark_train::{Sample, SampleWriter, Samples};
+///
+/// let mut writer = SampleWriter::new(&std::env::temp_dir())?;
+/// for n in 0..3 {
+///     let x = Tensor::from_f32([1, 2], vec![n as f32, 0.5])?;
+///     writer.push(&Sample { inputs: vec![("x".into(), x)], targets: Vec::new() })?;
+/// }
+/// let samples = writer.finish()?;
+/// assert_eq!(samples.len(), 3);
+/// assert_eq!(samples.sample(2)?.inputs[0].1.to_f32(), [2.0, 0.5]);
+/// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+/// ```
+#[derive(Debug)]
+pub struct StoredSamples {
+    folder: PathBuf,
+    file: Mutex<File>,
+    layout: Layout,
+    n: usize,
+}
+
+impl StoredSamples {
+    /// Bytes in the file.
+    pub fn size_bytes(&self) -> u64 {
+        self.n as u64 * self.layout.bytes() as u64
+    }
+
+    fn read(&self, index: usize) -> io::Result<Sample> {
+        let mut bytes = vec![0; self.layout.bytes()];
+        {
+            let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+            file.seek(SeekFrom::Start(index as u64 * bytes.len() as u64))?;
+            file.read_exact(&mut bytes)?;
+        }
+        let mut rest = bytes.as_slice();
+        let mut parts = |parts: &[Part]| -> io::Result<Vec<(String, Tensor)>> {
+            let mut tensors = Vec::with_capacity(parts.len());
+            for part in parts {
+                let (own, behind) = rest.split_at(part.bytes());
+                rest = behind;
+                let tensor = Tensor::new(part.shape.clone(), of_bytes(part.dtype, own));
+                tensors.push((part.name.clone(), tensor.map_err(io::Error::other)?));
+            }
+            Ok(tensors)
+        };
+        Ok(Sample {
+            inputs: parts(&self.layout.inputs)?,
+            targets: parts(&self.layout.targets)?,
+        })
+    }
+}
+
+impl Samples for StoredSamples {
+    fn len(&self) -> usize {
+        self.n
+    }
+
+    fn sample(&self, index: usize) -> std::result::Result<Sample, Box<dyn Error + Send + Sync>> {
+        if index >= self.n {
+            return Err(format!("there are {} samples", self.n).into());
+        }
+        let read = self.read(index);
+        read.map_err(|error| format!("{}: {error}", self.folder.display()).into())
+    }
+}
+
+/// Neighbouring samples of others.
+#[derive(Clone)]
+pub struct SampleRange<'s> {
+    samples: &'s dyn Samples,
+    range: Range<usize>,
+}
+
+impl std::fmt::Debug for SampleRange<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("SampleRange").field(&self.range).finish()
+    }
+}
+
+impl<'s> SampleRange<'s> {
+    /// Those of `samples` with numbers in `range`, as far as there are any.
+    pub fn new(samples: &'s dyn Samples, range: Range<usize>) -> Self {
+        let end = range.end.min(samples.len());
+        let range = range.start.min(end)..end;
+        Self { samples, range }
+    }
+}
+
+impl Samples for SampleRange<'_> {
+    fn len(&self) -> usize {
+        self.range.len()
+    }
+
+    fn sample(&self, index: usize) -> std::result::Result<Sample, Box<dyn Error + Send + Sync>> {
+        if index >= self.len() {
+            return Err(format!("there are {} samples", self.len()).into());
+        }
+        self.samples.sample(self.range.start + index)
+    }
+}
+
+/// `of_types!(f)` is `f!` of the kinds of elements with their types, but for truths.
+macro_rules! of_types {
+    ($with:ident) => {
+        $with!(F32 f32, F64 f64, F16 f16, BF16 bf16, I8 i8, I16 i16, I32 i32, I64 i64,
+               U8 u8, U16 u16, U32 u32, U64 u64)
+    };
+}
+
+fn to_bytes(data: &TensorData) -> Vec<u8> {
+    macro_rules! bytes {
+        ($($kind:ident $ty:ty),*) => {
+            match data {
+                $(TensorData::$kind(values) => values.iter().flat_map(|v| v.to_le_bytes()).collect(),)*
+                TensorData::Bool(values) => values.iter().map(|&v| u8::from(v)).collect(),
+            }
+        };
+    }
+    of_types!(bytes)
+}
+
+/// Elements of whole bytes of them.
+fn of_bytes(dtype: DType, bytes: &[u8]) -> TensorData {
+    macro_rules! elements {
+        ($($kind:ident $ty:ty),*) => {
+            match dtype {
+                $(DType::$kind => {
+                    let (elements, _) = bytes.as_chunks();
+                    TensorData::$kind(elements.iter().map(|&e| <$ty>::from_le_bytes(e)).collect())
+                })*
+                DType::Bool => TensorData::Bool(bytes.iter().map(|&v| v != 0).collect()),
+            }
+        };
+    }
+    of_types!(elements)
+}
