@@ -13,8 +13,9 @@
 //! `spark_program`'s, for every program of the workspace, and of this one `tables`, `engine_options` and `recorded_machine`.
 //! `bench` lists what was refused or could not be read beside what was measured, and its answer is no.
 //!
-//! Deliberately absent: commands of what has not landed. Training, searches of scenarios and saved runs are
-//! none yet.
+//! `finetune` is there where the feature `train` is, which takes minutes to compile.
+//!
+//! Deliberately absent: commands of what has not landed. Searches of scenarios and saved runs are none yet.
 
 #![allow(clippy::print_stdout, reason = "a program's output is its product")]
 
@@ -30,6 +31,8 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, Parser, Subcommand};
 use spark_program::{Devices, Manners};
 
+#[cfg(feature = "train")]
+use commands::finetune;
 use commands::{
     bench, compare, completions, doctor, info, inspect, logs, man, monitor, quantize, run, sim, zoo,
 };
@@ -78,6 +81,15 @@ enum Command {
         sparkpilot quantize model.onnx --format auto --bits 5 --plot trade_off.svg\n\n\
         Without a file: a built-in network with random weights.")]
     Quantize(quantize::Arguments),
+    /// Fine-tune a network with a DoRA adapter, judge it and merge it
+    #[cfg(feature = "train")]
+    #[command(after_help = "Examples:\n  \
+        sparkpilot finetune train --model m.onnx --data drives --output run --qat fp4\n  \
+        sparkpilot finetune resume --output run\n  \
+        sparkpilot finetune eval --output run --json result.json\n  \
+        sparkpilot finetune merge --model m.onnx --adapter run/adapter --merged tuned.onnx\n\n\
+        A run can be stopped with Ctrl-C; the folder keeps what it was begun with.")]
+    Finetune(finetune::Arguments),
     Logs(logs::Arguments),
     Sim(sim::Arguments),
     Zoo(zoo::Arguments),
@@ -106,6 +118,8 @@ fn dispatch(command: Command) -> Result<ExitCode, Box<dyn Error>> {
         Command::Compare(arguments) => compare::run(&arguments),
         Command::Bench(arguments) => bench::run(*arguments),
         Command::Quantize(arguments) => quantize::run(&arguments),
+        #[cfg(feature = "train")]
+        Command::Finetune(arguments) => finetune::run(arguments),
         Command::Logs(arguments) => logs::run(&arguments),
         Command::Sim(arguments) => sim::run(&arguments),
         Command::Zoo(arguments) => zoo::run(&arguments),

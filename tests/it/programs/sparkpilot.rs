@@ -10,7 +10,7 @@ use super::{Folder, Outcome, Program};
 
 /// Every command, with arguments that are enough for it.
 fn commands(model: &str) -> Vec<Vec<&str>> {
-    vec![
+    let always = vec![
         vec!["info"],
         vec!["doctor"],
         vec!["monitor", "--status"],
@@ -24,7 +24,10 @@ fn commands(model: &str) -> Vec<Vec<&str>> {
         vec!["zoo"],
         vec!["completions", "bash"],
         vec!["man"],
-    ]
+    ];
+    let of_training = vec![vec!["finetune", "eval", "--output", "no run"]];
+    let of_training = of_training.into_iter().filter(|_| cfg!(feature = "train"));
+    always.into_iter().chain(of_training).collect()
 }
 
 fn program<'a>(args: impl IntoIterator<Item = &'a str>) -> Program {
@@ -69,7 +72,9 @@ fn every_command_has_help_with_examples_and_a_page_of_the_manual() {
         assert!(page.contains(".SH NAME") && page.contains(name), "{page}");
         wanted.push(format!("sparkpilot-{name}.1"));
     }
-    wanted.sort();
+    let of_training = ["eval", "merge", "resume", "train"].iter();
+    let of_training = of_training.map(|below| format!("sparkpilot-finetune-{below}.1"));
+    wanted.extend(of_training.filter(|_| cfg!(feature = "train")));
     for below in ["compare", "list", "replay", "run"] {
         wanted.push(format!("sparkpilot-sim-{below}.1"));
     }
@@ -270,7 +275,7 @@ fn a_closed_pipe_and_a_full_disk_end_every_command_quietly() {
     let model = &*model.to_string_lossy();
     for args in commands(model) {
         // These end before they print to stdout here.
-        if ["monitor", "compare", "logs"].contains(&args[0]) {
+        if ["monitor", "compare", "logs", "finetune"].contains(&args[0]) {
             continue;
         }
         let (reader, writer) = std::io::pipe().expect("a pipe");

@@ -353,3 +353,58 @@ fn videos_that_give_no_pictures_are_left_out_by_name() {
     let said = "on the frames held back, 3";
     assert!(outcome.stdout.contains(said), "{}", outcome.stdout);
 }
+
+/// The program has the same command, with its own exit codes.
+#[test]
+fn the_program_trains_judges_and_merges_too() {
+    let program = |words: &[&str]| {
+        let program = env!("CARGO_BIN_EXE_sparkpilot");
+        Program::at(Path::new(program))
+            .args(["finetune"])
+            .args(words)
+    };
+    let folder = Folder::new();
+    let [model, frames] = made(&folder);
+    let run = folder.path("run");
+    let begun = program(&[
+        "train",
+        "--batch-size",
+        "3",
+        "--dora-rank",
+        "2",
+        "--qat",
+        "fp8",
+    ])
+    .args(["--epochs", "2", "--heads", "driving"])
+    .args(["--model".as_ref(), model.as_os_str()])
+    .args(["--data".as_ref(), frames.as_os_str()])
+    .args(["--output".as_ref(), run.as_os_str()])
+    .run();
+    assert_eq!(begun.code, Some(0), "{}", begun.stderr);
+    let merged = folder.path("merged.onnx");
+    let outcome = program(&["merge"])
+        .args(["--model".as_ref(), model.as_os_str()])
+        .args(["--adapter".as_ref(), run.join("adapter").as_os_str()])
+        .args(["--merged".as_ref(), merged.as_os_str()])
+        .run();
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    assert!(merged.exists());
+    let eval = |folder: &Path| {
+        let program = program(&["eval"]);
+        program
+            .args(["--output".as_ref(), folder.as_os_str()])
+            .run()
+    };
+    let outcome = eval(&run);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    assert!(
+        outcome.stdout.contains("on the frames held back"),
+        "{}",
+        outcome.stdout
+    );
+    assert_eq!(eval(&folder.path("none")).code, Some(2));
+    std::fs::write(run.join("run.json"), "{}").expect("a writable folder");
+    let outcome = eval(&run);
+    assert_eq!(outcome.code, Some(3), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("run.json"), "{}", outcome.stderr);
+}

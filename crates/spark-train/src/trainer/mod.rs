@@ -3,7 +3,7 @@
 //! ```text
 //! for step in 0..total:
 //!     gradients = mean over `accumulate` batches of the epoch's order        same bits for any number of threads
-//!     no finite number? skipped, counted, after `most_skipped` in a row an error
+//!     no finite number? skipped, counted, after more than `most_skipped` in a row an error
 //!     gradients are bounded, AdamW moves the variables
 //!     every `save_every` steps a checkpoint
 //!     at the end of an epoch: loss of the samples held back, best so far?

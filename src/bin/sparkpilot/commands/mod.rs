@@ -4,6 +4,8 @@ pub(crate) mod bench;
 pub(crate) mod compare;
 pub(crate) mod completions;
 pub(crate) mod doctor;
+#[cfg(feature = "train")]
+pub(crate) mod finetune;
 pub(crate) mod info;
 pub(crate) mod inspect;
 pub(crate) mod logs;

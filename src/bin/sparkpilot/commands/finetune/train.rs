@@ -13,9 +13,10 @@ use sparkpilot::train::{
     AdaptedNetwork, Ended, Event, Go, Outcome, Samples, Trainer, TrainerSettings, TrainingStep,
 };
 
-use crate::data::{Material, described, described_heads, plain};
-use crate::run::{Run, usage};
-use crate::{Begun, Train, judge};
+use super::arguments::{Begun, Train};
+use super::data::{Material, described, described_heads, plain};
+use super::judge;
+use super::run::{Run, usage};
 
 pub(crate) fn begin(train: Train) -> Result<ExitCode, Box<dyn Error>> {
     let mut run = Run::new(train.options, train.output, train.json)?;

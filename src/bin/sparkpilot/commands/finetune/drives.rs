@@ -16,7 +16,7 @@ use sparkpilot::onnx::graph::Graph;
 use sparkpilot::openpilot::warp::Pinhole;
 use sparkpilot::train::{PictureInputs, TrainError};
 
-use crate::run::{CameraOf, usage};
+use super::run::{CameraOf, usage};
 
 impl CameraOf {
     fn named(self) -> (SegmentFile, Camera, Pinhole) {

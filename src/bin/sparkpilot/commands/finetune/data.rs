@@ -16,8 +16,8 @@ use sparkpilot::train::{
     StoredSamples, Teacher, digest, driving_heads, layers,
 };
 
-use crate::drives;
-use crate::run::{Format, Options, Run, Taught, usage};
+use super::drives;
+use super::run::{Format, Options, Run, Taught, usage};
 
 /// Of 20 frames a second of a drive, one of so many.
 const EVERY: usize = 4;
@@ -67,6 +67,11 @@ impl Material {
             }
         };
         check_weights(&run.options.head_weight, &graph, driving.as_deref())?;
+        // Before pictures are read, which takes long: it may refuse the network.
+        let deployment = match run.options.qat {
+            None => Deployment::exact(),
+            Some(format) => Deployment::new(&graph, precision(format), &[], &RunOptions::new())?,
+        };
         let of_teacher = run.options.teacher.as_ref().unwrap_or(model);
         let exact = RunOptions::new().with_precision(Precision::Fp32);
         let mut teacher = Teacher::new(&teacher, &exact).map_err(about(of_teacher))?;
@@ -106,10 +111,6 @@ impl Material {
         };
         let judged = weighted(judged, &run.options.head_weight);
         let heads = taught_of(judged.clone())?;
-        let deployment = match run.options.qat {
-            None => Deployment::exact(),
-            Some(format) => Deployment::new(&graph, precision(format), &[], &RunOptions::new())?,
-        };
         Ok(Self {
             graph,
             deployment,

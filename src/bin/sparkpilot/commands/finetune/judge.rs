@@ -7,9 +7,9 @@ use spark_program::{about, output, place, postponed};
 use sparkpilot::onnx::file;
 use sparkpilot::train::{AdaptedNetwork, Comparison, Deployment, Errors, Samples, compare};
 
-use crate::data::{Material, described};
-use crate::run::{Run, Taught};
-use crate::{Begun, Merge};
+use super::arguments::{Begun, Merge};
+use super::data::{Material, described};
+use super::run::{Run, Taught};
 
 /// Below it there is nothing that training could win back.
 const NOTHING: f64 = 1e-7;

@@ -1,0 +1,53 @@
+//! How is a network fine-tuned, judged and shipped: `sparkpilot finetune`, and the example `finetune`, which is built of this file.
+//!
+//! ```text
+//! train ──> run.json, checkpoints, adapter        resume ──> the same from the last checkpoint
+//! eval  ──> errors beside a bias and a constant   merge  ──> ONNX with the adapter in its weights
+//! ```
+//!
+//! A DoRA adapter is trained so that the network, in the precision that it will be run in, says what it, or another network, says in
+//! full precision: what four bits lose is won back so. Data are the frames of recorded drives, logs and videos in a folder, or inputs in a
+//! file, `caseN/in/<input>`, in the order in which they were recorded.
+
+mod arguments;
+mod data;
+mod drives;
+mod judge;
+mod run;
+mod train;
+
+use std::error::Error;
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+
+use arguments::{Begun, Merge, Train};
+
+// What is written on it here would stand on every command that takes these options in.
+#[derive(Args)]
+#[group(skip)] // the group that clap would make has the name of the example's own
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Begin a run
+    Train(Box<Train>),
+    /// Go on with a run from its last checkpoint
+    Resume(Begun),
+    /// Judge a run's adapter on the frames that are held back
+    Eval(Begun),
+    /// Write the network with an adapter in its weights
+    Merge(Merge),
+}
+
+pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn Error>> {
+    match arguments.command {
+        Command::Train(train) => train::begin(*train),
+        Command::Resume(begun) => train::resume(&begun),
+        Command::Eval(begun) => judge::eval(&begun),
+        Command::Merge(merge) => judge::merge(&merge),
+    }
+}
