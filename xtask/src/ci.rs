@@ -293,8 +293,15 @@ const OPTIMISED_UNITS: [&str; 6] = [
     "sparkpilot",
 ];
 
-/// Crates with documentation behind a feature, whose tests `test` has not run; spark-mem's `cuda` has.
-const FEATURED_DOCUMENTATION: [&str; 4] = ["spark-quant", "spark-onnx", "spark-sim", "spark-train"];
+/// Crates with documentation behind a feature, whose tests `test` has not run (spark-mem's `cuda` has), and the facade, on whose
+/// dependencies cargo takes the features of all.
+const FEATURED_DOCUMENTATION: [&str; 5] = [
+    "spark-quant",
+    "spark-onnx",
+    "spark-sim",
+    "spark-train",
+    "sparkpilot",
+];
 
 /// The release profile turns debug assertions and overflow checks off. Tests start the examples,
 /// which `cargo test --examples` would build as tests of their own. Other doc tests are left out: `test` has run them.

@@ -193,6 +193,7 @@ impl Prefetch {
             options,
             open: VecDeque::new(),
             broken: HashMap::new(),
+            short: HashMap::new(),
         };
         let (of_thread, is_cancelled) = (Arc::clone(&shared), Arc::clone(&cancelled));
         let thread = std::thread::spawn(move || {
@@ -284,6 +285,8 @@ struct Worker {
     open: VecDeque<(usize, StoredVideo)>,
     /// Drives whose videos could not be opened, and why.
     broken: HashMap<usize, Arc<VideoError>>,
+    /// Drives whose videos lack pictures: how many they have, and how many the log.
+    short: HashMap<usize, [u64; 2]>,
 }
 
 impl Worker {
@@ -318,7 +321,7 @@ impl Worker {
 
     /// A video that lacks pictures would give others in their places.
     fn check_number(
-        &self,
+        &mut self,
         number: usize,
         drive: usize,
         video: &StoredVideo,
@@ -326,12 +329,15 @@ impl Worker {
         let frames = self.dataset.drives()[drive].frames_of(self.dataset.camera());
         let frames = frames.iter().map(|frame| u64::from(frame.index) + 1).max();
         match frames {
-            Some(frames) if video.len() < frames => Err(PrefetchError::Pictures {
-                number,
-                drive,
-                pictures: video.len(),
-                frames,
-            }),
+            Some(frames) if video.len() < frames => {
+                self.short.insert(drive, [video.len(), frames]);
+                Err(PrefetchError::Pictures {
+                    number,
+                    drive,
+                    pictures: video.len(),
+                    frames,
+                })
+            }
             _ => Ok(()),
         }
     }
@@ -343,6 +349,14 @@ impl Worker {
             None => {
                 let path = self.videos.get(drive);
                 let path = path.ok_or(PrefetchError::NoVideo { number, drive })?;
+                if let Some(&[pictures, frames]) = self.short.get(&drive) {
+                    return Err(PrefetchError::Pictures {
+                        number,
+                        drive,
+                        pictures,
+                        frames,
+                    });
+                }
                 if let Some(source) = self.broken.get(&drive) {
                     let source = Arc::clone(source);
                     return Err(PrefetchError::Video { number, source });

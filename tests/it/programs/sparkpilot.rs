@@ -158,6 +158,8 @@ fn the_exit_code_says_what_was_wrong() {
         &["inspect", model],
         &["bench", "--model", model],
         &["quantize", model],
+        #[cfg(feature = "train")]
+        &["finetune", "eval", "--output", "no run"],
         &["sim", "run", "--suite", "built-in", "--controller", "pid"],
         &[
             "sim",

@@ -352,6 +352,64 @@ fn videos_that_give_no_pictures_are_left_out_by_name() {
     }
     let said = "on the frames held back, 3";
     assert!(outcome.stdout.contains(said), "{}", outcome.stdout);
+
+    // The run goes on without a video that is whole again, and not without one that is broken now.
+    let eval = || {
+        let cache = folder.path("cache").display().to_string();
+        let program = Program::new("finetune").env("SPARK_CACHE_DIR", &cache);
+        let program = program.args(["eval"]);
+        program
+            .args(["--output".as_ref(), folder.path("run").as_os_str()])
+            .run()
+    };
+    segment(1, &video);
+    let outcome = eval();
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let said = "left out, as when the run was begun";
+    assert!(outcome.stderr.contains(said), "{}", outcome.stderr);
+    segment(0, b"no video");
+    let outcome = eval();
+    assert_eq!(outcome.code, Some(1), "{}", outcome.stderr);
+    let said = "is neither an MPEG transport stream nor raw HEVC";
+    assert!(outcome.stderr.contains(said), "{}", outcome.stderr);
+}
+
+/// The machine's fault is no video's: nothing is left out for it.
+#[test]
+fn a_decoder_that_is_missing_ends_the_reading() {
+    let Some(drives) = spark_testing::test_videos("data/drive") else {
+        return;
+    };
+    let folder = Folder::new();
+    let model = of_pictures(&folder, "model.onnx", 1);
+    let outcome = Program::new("finetune")
+        .env(
+            "SPARK_CACHE_DIR",
+            folder.path("cache").display().to_string(),
+        )
+        .env("PATH", folder.path("nothing").display().to_string())
+        .args([
+            "train",
+            "--qat",
+            "fp8",
+            "--batch-size",
+            "3",
+            "--dora-rank",
+            "1",
+        ])
+        .args(["--every", "100"])
+        .args(["--model".as_ref(), model.as_os_str()])
+        .args(["--data".as_ref(), drives.as_os_str()])
+        .args(["--output".as_ref(), folder.path("run").as_os_str()])
+        .run();
+    assert_eq!(outcome.code, Some(1), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("ffmpeg"), "{}", outcome.stderr);
+    assert!(
+        !outcome.stderr.contains("left out: 11"),
+        "{}",
+        outcome.stderr
+    );
+    assert!(!folder.path("run").exists());
 }
 
 /// The program has the same command, with its own exit codes.
@@ -403,8 +461,100 @@ fn the_program_trains_judges_and_merges_too() {
         outcome.stdout
     );
     assert_eq!(eval(&folder.path("none")).code, Some(2));
+    // Nothing of it runs on a GPU, whichever command.
+    for device in ["cuda", "cuda:7"] {
+        let outcome = program(&["merge", "--model", "m", "--adapter", "a", "--merged", "o"])
+            .env("SPARK_DEVICE", device)
+            .run();
+        assert_eq!(outcome.code, Some(4), "{}", outcome.stderr);
+        let said = "works on the CPU only";
+        assert!(outcome.stderr.contains(said), "{}", outcome.stderr);
+    }
     std::fs::write(run.join("run.json"), "{}").expect("a writable folder");
     let outcome = eval(&run);
     assert_eq!(outcome.code, Some(3), "{}", outcome.stderr);
     assert!(outcome.stderr.contains("run.json"), "{}", outcome.stderr);
+}
+
+/// What was recorded and what was learnt is not written over, by a result or by another run.
+#[test]
+fn results_and_runs_keep_off_what_is_there() {
+    let folder = Folder::new();
+    let paths = made(&folder);
+    let run = folder.path("run");
+    let outcome = train(&paths, &run, &["--max-steps", "1", "--val-split", "0.01"]);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let said = "0.01 of 12 frames holds back none";
+    assert!(outcome.stderr.contains(said), "{}", outcome.stderr);
+    let json = folder.path("result.json").display().to_string();
+    let options = [
+        "--max-steps",
+        "1",
+        "--val-split",
+        "0.01",
+        "--json",
+        json.as_str(),
+    ];
+    let outcome = train(&paths, &folder.path("other"), &options);
+    assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains(said), "{}", outcome.stderr);
+
+    let checkpoints = run.join("checkpoints");
+    let of_step = std::fs::read_dir(&checkpoints).expect("is there").flatten();
+    let of_step = of_step.map(|entry| entry.path()).find(|path| path.is_dir());
+    let state = of_step.expect("a checkpoint").join("trainer.json");
+    let before = std::fs::read(&state).expect("is there");
+    let eval = |json: &Path| {
+        let program = Program::new("finetune").args(["eval"]);
+        let program = program.args(["--output".as_ref(), run.as_os_str()]);
+        program.args(["--json".as_ref(), json.as_os_str()]).run()
+    };
+    let outcome = eval(&state);
+    assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
+    assert_eq!(std::fs::read(&state).expect("is there"), before);
+
+    let drives = folder.path("drives");
+    std::fs::create_dir_all(drives.join("segment")).expect("a writable folder");
+    let log = drives.join("segment/qlog.bz2");
+    std::fs::write(&log, "a log").expect("a writable folder");
+    let outcome = Program::new("finetune")
+        .args(["train", "--qat", "fp8", "--json"])
+        .args([log.as_os_str(), "--data".as_ref(), drives.as_os_str()])
+        .args(["--model".as_ref(), paths[0].as_os_str()])
+        .args(["--output".as_ref(), folder.path("third").as_os_str()])
+        .run();
+    assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
+    assert_eq!(std::fs::read(&log).expect("is there"), b"a log");
+}
+
+/// A run that was stopped before its first checkpoint is gone on with from its beginning.
+#[test]
+fn a_run_without_a_checkpoint_begins_again() {
+    let folder = Folder::new();
+    let paths = made(&folder);
+    let [whole, stopped] = [folder.path("whole"), folder.path("stopped")];
+    let outcome = train(&paths, &whole, &["--max-steps", "2"]);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let outcome = train(&paths, &stopped, &["--max-steps", "2", "--create-adapter"]);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let program = Program::new("finetune").args(["resume"]);
+    let outcome = program
+        .args(["--output".as_ref(), stopped.as_os_str()])
+        .run();
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    assert!(
+        outcome.stdout.contains("goes on after step 0"),
+        "{}",
+        outcome.stdout
+    );
+    let adapter = |run: &Path| {
+        let file = run.join("adapter/adapter_model.safetensors");
+        let tensors = safetensors::load(file, &Device::Cpu).expect("is there");
+        let values = tensors.into_iter().map(|(name, tensor)| {
+            let values = tensor.flatten_all().and_then(|t| t.to_vec1::<f32>());
+            (name, values.expect("is in f32"))
+        });
+        values.collect::<std::collections::BTreeMap<_, _>>()
+    };
+    assert_eq!(adapter(&whole), adapter(&stopped));
 }

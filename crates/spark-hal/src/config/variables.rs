@@ -43,7 +43,7 @@ pub const CUDA: Declaration = Declaration {
           whatever `SPARK_DEVICE` says; where CUDA is there, so does one that works on the CPU only, unless \
           `SPARK_DEVICE=cpu` is set or the program is given `--device`. The examples `detect`, `doctor` and `gpu_monitor`, \
           and commands of `sparkpilot` that compute nothing (`info`, `doctor`, `monitor`, `logs`, `zoo`, `sim list`, `completions`, \
-          `man`, and `--write-zoo` of `bench`, as of `bench_supercombo`), run all the same, and so do the examples of `spark-ptx`, which read no variable.",
+          `man`), run all the same, and so do the examples of `spark-ptx`, which read no variable.",
 };
 
 /// `SPARK_DEVICE`: the device that work runs on.
@@ -54,7 +54,7 @@ pub const DEVICE: Declaration = Declaration {
     default_meaning: "",
     doc: "Where work runs: the CPU, the best GPU, or CUDA device number N. A GPU that is asked for \
           here and cannot be had is an error: it is not there, `CUDA=0` is set, or the program works on the \
-          CPU only; but not in the programs and commands named above, nor always in a `Simulator` of a program of \
+          CPU only; but not in the programs and commands named above, with `--write-zoo`, nor always in a `Simulator` of a program of \
           one's own ([sim-guide](sim-guide.md#on-a-gpu)). `auto` logs why no GPU could be used; that models run on \
           the CPU anyway is not logged.",
 };
@@ -88,7 +88,7 @@ pub const CACHE_DIR: Declaration = Declaration {
     accepts: "an absolute directory",
     default: "",
     default_meaning: "`$XDG_CACHE_HOME/spark`, else `$HOME/.cache/spark`, else no cache on disk",
-    doc: "Compiled kernels, in its folder `kernels`, and how fast kinds of memory are, in `memory`; `finetune` keeps decoded pictures of recorded drives in `pictures`, and samples of a run in a file without a name (without a cache folder, in `sparkpilot/pictures` of the system's temporary one). The directory is made when it is first written to.",
+    doc: "Compiled kernels, in its folder `kernels`, and how fast kinds of memory are, in `memory`; `finetune` keeps decoded pictures of recorded drives in `pictures`, and samples of a run in a file without a name (without a cache folder, both in `sparkpilot` of the system's temporary one). The directory is made when it is first written to.",
 };
 
 /// Every variable, in the order of the page.

@@ -67,6 +67,24 @@ impl Layout {
     fn bytes(&self) -> usize {
         self.parts().map(Part::bytes).sum()
     }
+
+    /// What keeps sample `n` of another layout from standing beside those of this one.
+    fn unlike(&self, other: &Self, n: usize) -> TrainError {
+        let named = |layout: &Self, name: &str| layout.parts().find(|p| p.name == name).cloned();
+        let missing = self
+            .parts()
+            .find(|part| named(other, &part.name).as_ref() != Some(*part));
+        let more = other.parts().find(|part| named(self, &part.name).is_none());
+        let name = missing.or(more).or(other.parts().next());
+        let name = name.map_or(String::new(), |part| part.name.clone());
+        TrainError::UnlikeSamples {
+            first: 0,
+            other: n,
+            want: named(self, &name).map_or(Vec::new(), |part| part.shape),
+            got: named(other, &name).map(|part| part.shape),
+            name,
+        }
+    }
 }
 
 /// What writes samples to a file of a folder.
@@ -76,6 +94,8 @@ pub struct SampleWriter {
     file: BufWriter<File>,
     layout: Option<Layout>,
     n: usize,
+    /// Whether part of a sample may be in the file.
+    has_failed: bool,
 }
 
 impl SampleWriter {
@@ -95,6 +115,7 @@ impl SampleWriter {
             folder: folder.to_owned(),
             layout: None,
             n: 0,
+            has_failed: false,
         })
     }
 
@@ -102,24 +123,20 @@ impl SampleWriter {
     ///
     /// # Errors
     ///
-    /// [`TrainError::UnlikeSamples`] for one whose inputs and targets are not those of the first; [`TrainError::Io`] naming the folder.
+    /// [`TrainError::UnlikeSamples`] for one whose inputs and targets are not those of the first; [`TrainError::Io`] naming the folder, and
+    /// after one no other sample is taken.
     pub fn push(&mut self, sample: &Sample) -> Result<()> {
+        if self.has_failed {
+            return Err(self.io(io::Error::other("a sample before could not be written")));
+        }
         let layout = Layout::of(sample);
         let first = self.layout.get_or_insert_with(|| layout.clone());
         if *first != layout {
-            let mut others = layout.parts();
-            let unlike = first.parts().map(|part| (part, others.next()));
-            let unlike = { unlike }.find(|(part, other)| Some(*part) != *other);
-            return Err(TrainError::UnlikeSamples {
-                first: 0,
-                other: self.n,
-                name: unlike.map_or(String::new(), |(part, _)| part.name.clone()),
-                want: unlike.map_or(Vec::new(), |(part, _)| part.shape.clone()),
-                got: unlike.and_then(|(_, other)| other.map(|part| part.shape.clone())),
-            });
+            return Err(first.unlike(&layout, self.n));
         }
         for (_, tensor) in sample.inputs.iter().chain(&sample.targets) {
             let written = self.file.write_all(&to_bytes(tensor.data()));
+            self.has_failed = written.is_err();
             written.map_err(|source| self.io(source))?;
         }
         self.n += 1;
@@ -222,8 +239,9 @@ impl Samples for StoredSamples {
         if index >= self.n {
             return Err(format!("there are {} samples", self.n).into());
         }
-        let read = self.read(index);
-        read.map_err(|error| format!("{}: {error}", self.folder.display()).into())
+        let path = self.folder.clone();
+        self.read(index)
+            .map_err(|source| TrainError::Io { path, source }.into())
     }
 }
 

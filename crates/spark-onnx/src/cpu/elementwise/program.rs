@@ -226,7 +226,7 @@ pub(super) unsafe fn execute_f32<S: Simd>(instruction: Instruction, file: Regist
     }
 }
 
-/// `a^b`; the common exponents 2, 0.5 and -1 of a whole block without a library call.
+/// `a^b`; the common exponents 2, 0.5 and 1 without a library call, whatever stands beside them.
 fn power(a: &[f32], b: &[f32], to: &mut [f32]) {
     let Some(&first) = b.first() else {
         return;
@@ -234,9 +234,23 @@ fn power(a: &[f32], b: &[f32], to: &mut [f32]) {
     let same = b.iter().all(|&x| x == first);
     match first {
         2.0 if same => map(a, to, |v| v * v),
-        0.5 if same => map(a, to, f32::sqrt),
+        0.5 if same => map(a, to, root),
         1.0 if same => to.copy_from_slice(a),
-        _ => zip2(a, b, to, f32::powf),
+        _ => zip2(a, b, to, |a, b| match b {
+            2.0 => a * a,
+            0.5 => root(a),
+            1.0 => a,
+            _ => a.powf(b),
+        }),
+    }
+}
+
+/// `v^0.5`, which is not the root of -0 and of minus infinity.
+fn root(v: f32) -> f32 {
+    match v {
+        0.0 => 0.0,
+        f32::NEG_INFINITY => f32::INFINITY,
+        _ => v.sqrt(),
     }
 }
 

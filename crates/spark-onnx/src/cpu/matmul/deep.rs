@@ -10,7 +10,7 @@
 //! of rows of `b` stays in the L2 cache, and threads have a share even where the result is one tile. The order of sums follows
 //! from the shape alone, so that bits are the same for any number of threads.
 //!
-//! Deliberately absent: a result that is large itself, which the other kernel shares out by rows and columns.
+//! Deliberately absent: a result that is large itself, which the other kernel shares out by rows and columns, and many products at once.
 
 use spark_gemm::{
     FloatFormat, Gemm, PackedLayout, TileEpilogue, gemm_panel, pack, packed_len, panel_offset,
@@ -28,9 +28,11 @@ use crate::plan::{MatMulStep, View};
 const MIN_DEPTH: usize = 4096;
 /// Elements of a result that is still small beside its operands.
 const MOST_RESULTS: usize = 32 * 1024;
-/// Parts of the depth, and the terms that one has at least.
-const MOST_PARTS: usize = 16;
-const PART_DEPTH: usize = 2048;
+/// Parts of the depth, more than a machine of this kind has cores, and the terms that one has at least.
+const MOST_PARTS: usize = 24;
+const PART_DEPTH: usize = 512;
+/// Products that come one after the other; of more, the other kernel gives each thread some.
+const MOST_BATCHES: usize = 4;
 /// Elements of `b` in a block: half of a small L2 cache.
 const BLOCK_LEN: usize = 64 * 1024;
 
@@ -61,7 +63,7 @@ impl Shape {
 
     /// Rows of `b` in a block.
     fn block(self) -> usize {
-        (BLOCK_LEN / self.n.max(1)).clamp(16, PART_DEPTH)
+        (BLOCK_LEN / self.n.max(1)).clamp(16, 2048)
     }
 }
 
@@ -75,7 +77,9 @@ pub(crate) struct DeepMatMul {
 impl Kernel<MatMulStep> for DeepMatMul {
     fn is_profitable(problem: &Problem<'_, MatMulStep>) -> bool {
         let Shape { m, k, n, batches } = Shape::of(problem.step);
-        k >= MIN_DEPTH && (1..=MOST_RESULTS).contains(&(m * n)) && batches > 0
+        k >= MIN_DEPTH
+            && (1..=MOST_RESULTS).contains(&(m * n))
+            && (1..=MOST_BATCHES).contains(&batches)
     }
 
     fn prepare(problem: &Problem<'_, MatMulStep>) -> Result<Self, QuantError> {

@@ -2,9 +2,9 @@
 
 use std::error::Error;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use spark_program::{about, progress};
+use spark_program::{about, progress, tell};
 use sparkpilot::bench::read_batches;
 use sparkpilot::dora::loss::{Head, HeadKind};
 use sparkpilot::dora::{Adapter, DoraConfig};
@@ -12,11 +12,11 @@ use sparkpilot::onnx::graph::Graph;
 use sparkpilot::onnx::precision::Activations;
 use sparkpilot::onnx::{Precision, RunOptions, file};
 use sparkpilot::train::{
-    AdaptedNetwork, Deployment, OutputHeads, Sample, SampleRange, SampleWriter, Samples,
-    StoredSamples, Teacher, digest, driving_heads, layers,
+    AdaptedNetwork, Deployment, OutputHeads, Sample, SampleRange, Samples, StoredSamples, Teacher,
+    digest, driving_heads, layers,
 };
 
-use super::drives;
+use super::drives::{self, Drives};
 use super::run::{Format, Options, Run, Taught, usage};
 
 /// Of 20 frames a second of a drive, one of so many.
@@ -33,6 +33,8 @@ pub(crate) struct Material {
     samples: StoredSamples,
     training: Range<usize>,
     held_back: Range<usize>,
+    /// Videos of drives that gave no pictures.
+    pub(crate) left_out: Vec<PathBuf>,
 }
 
 impl Material {
@@ -75,16 +77,21 @@ impl Material {
         let of_teacher = run.options.teacher.as_ref().unwrap_or(model);
         let exact = RunOptions::new().with_precision(Precision::Fp32);
         let mut teacher = Teacher::new(&teacher, &exact).map_err(about(of_teacher))?;
-        let mut samples = SampleWriter::new(&drives::cache())?;
+        let mut samples = drives::samples()?;
         let mut teach = |inputs| -> Result<(), Box<dyn Error>> {
             let sample = teacher.sample(inputs).map_err(about(of_teacher))?;
             Ok(samples.push(&sample)?)
         };
+        let mut left_out = Vec::new();
         match data.is_dir() {
             true => {
-                let camera = run.options.camera.unwrap_or_default();
-                let every = run.options.every.unwrap_or(EVERY);
-                drives::each(data, &graph, camera, every, &mut teach)?;
+                let drives = Drives {
+                    folder: data,
+                    camera: run.options.camera.unwrap_or_default(),
+                    every: run.options.every.unwrap_or(EVERY),
+                    left_out: run.options.left_out.as_deref(),
+                };
+                left_out = drives::each(&graph, &drives, &mut teach)?;
             }
             false => {
                 let all = read_batches(data, &model.display().to_string(), &graph)?;
@@ -105,6 +112,13 @@ impl Material {
                 "of {n} frames {n_held_back} are held back (--val-split) and {gap} left out (--gap): {n_training} are left, fewer than the {batch_size} of a step (--batch-size)"
             ));
         }
+        if n_held_back == 0 && *val_split > 0.0 {
+            let none = format!("--val-split: {val_split} of {n} frames holds back none");
+            match run.json {
+                Some(_) => return usage(&format!("{none}, so that --json has no result")),
+                None => tell(none),
+            }
+        }
         let judged = match driving {
             Some(heads) => heads,
             None => numbers(&samples.sample(0).map_err(plain)?),
@@ -119,6 +133,7 @@ impl Material {
             training: 0..n_training,
             held_back: n - n_held_back..n,
             samples,
+            left_out,
         })
     }
 

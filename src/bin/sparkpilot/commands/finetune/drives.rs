@@ -8,13 +8,14 @@ use std::sync::Arc;
 use spark_program::{about, progress, tell};
 use sparkpilot::data::drive::{Camera, Dataset, DatasetOptions, Drive};
 use sparkpilot::data::log::LogReader;
+use sparkpilot::data::prefetch::PrefetchError;
 use sparkpilot::data::route::{SegmentFile, find_segments};
-use sparkpilot::data::video::{Store, StoreOptions};
+use sparkpilot::data::video::{Store, StoreOptions, VideoError};
 use sparkpilot::hal::config;
 use sparkpilot::onnx::Tensor;
 use sparkpilot::onnx::graph::Graph;
 use sparkpilot::openpilot::warp::Pinhole;
-use sparkpilot::train::{PictureInputs, TrainError};
+use sparkpilot::train::{PictureInputs, SampleWriter, TrainError};
 
 use super::run::{CameraOf, usage};
 
@@ -32,14 +33,29 @@ impl CameraOf {
 /// Values of a network's inputs.
 type Inputs = Vec<(String, Tensor)>;
 
-/// Hands over the inputs of every `every`th frame of the drives below a folder, drive after drive.
+/// Which drives are read, and how.
+pub(crate) struct Drives<'a> {
+    pub(crate) folder: &'a Path,
+    pub(crate) camera: CameraOf,
+    /// One frame of so many is taken.
+    pub(crate) every: usize,
+    /// Videos that were left out when the run was begun: no others may be, and these not come back. Nothing of a run that begins.
+    pub(crate) left_out: Option<&'a [PathBuf]>,
+}
+
+/// Hands over the inputs of frames of the drives below a folder, drive after drive. Gives the videos that were left out, because they are
+/// broken or shorter than their logs.
 pub(crate) fn each(
-    folder: &Path,
     graph: &Graph,
-    camera: CameraOf,
-    every: usize,
+    drives: &Drives<'_>,
     take: &mut dyn FnMut(Inputs) -> Result<(), Box<dyn Error>>,
-) -> Result<(), Box<dyn Error>> {
+) -> Result<Vec<PathBuf>, Box<dyn Error>> {
+    let &Drives {
+        folder,
+        camera,
+        every,
+        left_out: known,
+    } = drives;
     let (file, camera, pinhole) = camera.named();
     let inputs = PictureInputs::of(graph)?.with_camera(pinhole);
     match camera {
@@ -63,6 +79,11 @@ pub(crate) fn each(
             tell(format!("{}: no log, or no such video", segment.name));
             continue;
         };
+        if known.is_some_and(|known| known.iter().any(|path| path == video)) {
+            let video = video.display();
+            tell(format!("{video}: left out, as when the run was begun"));
+            continue;
+        }
         let drive = Drive::read(&mut LogReader::open(log).map_err(about(log))?);
         if let Some(ended) = &drive.ended {
             tell(format!(
@@ -100,8 +121,10 @@ pub(crate) fn each(
     for (number, inputs) in frames {
         bar.set_position(number as u64 + 1);
         match (inputs, dataset.sample(number)) {
-            // Of one video: the others go on.
-            (Err(TrainError::Pictures(why)), Some(sample)) => {
+            // The others go on.
+            (Err(TrainError::Pictures(why)), Some(sample))
+                if known.is_none() && is_of_video(&why) =>
+            {
                 let n_frames = broken.entry(sample.drive).or_default();
                 if *n_frames == 0 {
                     let video = videos[sample.drive].display();
@@ -116,18 +139,36 @@ pub(crate) fn each(
         }
     }
     bar.finish_and_clear();
+    let mut left_out = Vec::with_capacity(broken.len());
     for (drive, n_frames) in broken {
+        let video = &videos[drive];
         tell(format!(
             "left out: {n_frames} frames of `{}`",
-            videos[drive].display()
+            video.display()
         ));
+        left_out.push(video.clone());
     }
     match n_taken {
         0 => usage(&format!(
             "--data: no frame below `{}` has its pictures",
             folder.display()
         )),
-        _ => Ok(()),
+        _ => Ok(left_out),
+    }
+}
+
+/// Whether the video itself is at fault, and not the machine that decodes it.
+fn is_of_video(why: &PrefetchError) -> bool {
+    match why {
+        PrefetchError::Pictures { .. } => true,
+        PrefetchError::Video { source, .. } => matches!(
+            **source,
+            VideoError::UnknownContainer { .. }
+                | VideoError::Decoder { .. }
+                | VideoError::Stream { .. }
+                | VideoError::Short { .. }
+        ),
+        _ => false,
     }
 }
 
@@ -136,8 +177,13 @@ fn store() -> Store {
     Store::new(cache().join("pictures"), StoreOptions::default())
 }
 
-/// The folder for what can be made again, and for samples of this run.
-pub(crate) fn cache() -> PathBuf {
+/// A file for the samples of this run: in the cache folder, or where that cannot be written to in the system's temporary one.
+pub(crate) fn samples() -> Result<SampleWriter, TrainError> {
+    SampleWriter::new(&cache()).or_else(|_| SampleWriter::new(&std::env::temp_dir()))
+}
+
+/// The folder for what can be made again.
+fn cache() -> PathBuf {
     let folder = config().cache_dir.clone();
     folder.unwrap_or_else(|| std::env::temp_dir().join("sparkpilot"))
 }

@@ -48,6 +48,7 @@ pub(crate) fn judge(
             format!("{:#}\n", json(run, material, network, &result)),
         )?;
     }
+    let loss = result.loss;
     let what = match run.options.heads {
         Taught::Numbers => "root mean square error",
         Taught::Driving => "loss",
@@ -65,7 +66,7 @@ pub(crate) fn judge(
     for (name, error) in named(&result) {
         println!("  {name:12} {error:.5}");
     }
-    if !result.trained.is_finite() {
+    if !result.trained.is_finite() || !loss.trained.is_finite() {
         return Err("the trained network gives no finite numbers: a lower --lr may help".into());
     }
     match result.best_without() {

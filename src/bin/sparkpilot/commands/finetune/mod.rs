@@ -20,6 +20,7 @@ use std::error::Error;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
+use spark_program::{Devices, check_devices};
 
 use arguments::{Begun, Merge, Train};
 
@@ -44,6 +45,7 @@ enum Command {
 }
 
 pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn Error>> {
+    check_devices(Devices::Cpu)?;
     match arguments.command {
         Command::Train(train) => train::begin(*train),
         Command::Resume(begun) => train::resume(&begun),

@@ -1,11 +1,13 @@
 //! What a run is begun with, and the file in its folder that keeps it.
 
 use std::error::Error;
+use std::fs::File;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
-use spark_program::{Usage, count, number, output, place};
+use spark_program::{Usage, about, count, number, output, place};
 
 /// File of a run's folder that holds its options.
 const FILE: &str = "run.json";
@@ -77,6 +79,10 @@ pub(crate) struct Options {
     #[arg(skip)]
     #[serde(default)]
     pub(crate) frames: Option<[String; 2]>,
+    /// Videos that it was begun without, as they gave no pictures; nothing before it is begun.
+    #[arg(skip)]
+    #[serde(default)]
+    pub(crate) left_out: Option<Vec<PathBuf>>,
 }
 
 #[derive(Clone, Copy, PartialEq, ValueEnum, Serialize, Deserialize)]
@@ -167,8 +173,9 @@ impl Run {
             ));
         }
         let bytes = spark_program::input::read(&path)?;
-        let options = serde_json::from_slice(&bytes)
+        let mut options: Options = serde_json::from_slice(&bytes)
             .map_err(|error| format!("`{}` is not what `train` wrote: {error}", path.display()))?;
+        options.left_out.get_or_insert_default();
         let run = Self {
             options,
             folder: folder.to_owned(),
@@ -184,11 +191,27 @@ impl Run {
     }
 
     /// Writes what the run was begun with.
-    pub(crate) fn begin(&mut self, frames: [String; 2]) -> Result<(), Box<dyn Error>> {
+    pub(crate) fn begin(
+        &mut self,
+        frames: [String; 2],
+        left_out: Vec<PathBuf>,
+    ) -> Result<(), Box<dyn Error>> {
         self.options.frames = Some(frames);
+        self.options.left_out = Some(left_out);
         output::folder(&self.folder)?;
+        // Another run may have begun here while this one read its frames.
+        let path = self.folder.join(FILE);
+        if let Err(error) = File::create_new(&path) {
+            return match error.kind() {
+                ErrorKind::AlreadyExists => usage(&format!(
+                    "another run was begun in `{}` meanwhile: take another folder",
+                    self.folder.display()
+                )),
+                _ => Err(about(&path)(error).into()),
+            };
+        }
         let text = serde_json::to_string_pretty(&self.options)?;
-        output::write(&self.folder.join(FILE), text + "\n")?;
+        output::write(&path, text + "\n")?;
         Ok(())
     }
 
@@ -225,6 +248,20 @@ impl Run {
         inputs.extend(own.iter().map(PathBuf::as_path));
         inputs.push(&tensors);
         output::keep_apart(inputs, [json.as_path()])?;
+        let whole = |path: &Path| std::fs::canonicalize(path).ok();
+        let parent = json
+            .parent()
+            .filter(|parent| !parent.as_os_str().is_empty());
+        let parent = whole(parent.unwrap_or(Path::new(".")));
+        for folder in [&self.options.data, &self.folder.join("checkpoints")] {
+            let is_below = |parent: &PathBuf| {
+                whole(folder).is_some_and(|folder| folder.is_dir() && parent.starts_with(folder))
+            };
+            if parent.as_ref().is_some_and(is_below) {
+                let folder = folder.display();
+                return usage(&format!("--json: what lies below `{folder}` is kept"));
+            }
+        }
         place::file(json)?;
         Ok(())
     }

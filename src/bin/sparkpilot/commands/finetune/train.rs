@@ -10,7 +10,8 @@ use spark_program::{about, postponed, progress, sleep, tell};
 use sparkpilot::dora::optim::LoraPlus;
 use sparkpilot::onnx::{DType, RunOptions, Tensor};
 use sparkpilot::train::{
-    AdaptedNetwork, Ended, Event, Go, Outcome, Samples, Trainer, TrainerSettings, TrainingStep,
+    AdaptedNetwork, Ended, Event, Go, Outcome, Samples, TrainError, Trainer, TrainerSettings,
+    TrainingStep,
 };
 
 use super::arguments::{Begun, Train};
@@ -33,7 +34,7 @@ pub(crate) fn begin(train: Train) -> Result<ExitCode, Box<dyn Error>> {
     if train.dry_run {
         return dry_run(&run, &material, &network);
     }
-    run.begin(material.frames()?)?;
+    run.begin(material.frames()?, material.left_out.clone())?;
     if train.create_adapter {
         postponed(|| network.adapter().save(&run.adapter()))?;
         println!("written: {}", run.adapter().display());
@@ -75,9 +76,14 @@ fn train_on(
     };
     let began = Instant::now();
     let result = postponed(|| -> Result<_, Box<dyn Error>> {
-        let before = match resumes {
-            true => trainer.resume(&mut |event: &Event| told.event(event))?,
-            false => 0,
+        let resumed = match resumes {
+            true => trainer.resume(&mut |event: &Event| told.event(event)),
+            false => Ok(0),
+        };
+        let before = match resumed {
+            // Stopped before it had written any: everything else stands in `run.json`.
+            Err(TrainError::NoCheckpoint { .. }) => 0,
+            resumed => resumed?,
         };
         if resumes {
             println!("goes on after step {before}");
@@ -114,7 +120,9 @@ fn say(run: &Run, before: u64, outcome: &Outcome, best: Option<u64>, took: Durat
         (Some((loss, step)), None) => println!(
             "the checkpoint of the best epoch (loss {loss:.3e}, step {step}) is not there: the adapter is the last step's"
         ),
-        (None, _) => println!("the adapter is the last step's: no epoch has ended"),
+        (None, _) => {
+            println!("the adapter is the last step's: no epoch has ended with a finite loss");
+        }
     }
 }
 
