@@ -49,6 +49,7 @@ pub(crate) const MODEL_KERNELS: &[&str] = &[
     "expanding_products",
     "attention_of_any_shape",
     "weights_that_are_halves",
+    "short_rows",
     "sixteen_bits",
 ];
 
