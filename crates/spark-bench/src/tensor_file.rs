@@ -173,22 +173,7 @@ mod tests {
     fn every_type_survives_a_round_trip() {
         let dir = tempfile_dir("round-trip");
         let path = dir.join("tensors.safetensors");
-        let dtypes = [
-            DType::F32,
-            DType::F64,
-            DType::F16,
-            DType::BF16,
-            DType::I8,
-            DType::I16,
-            DType::I32,
-            DType::I64,
-            DType::U8,
-            DType::U16,
-            DType::U32,
-            DType::U64,
-            DType::Bool,
-        ];
-        let tensors: TensorMap = dtypes
+        let tensors: TensorMap = DType::ALL
             .iter()
             .map(|&dtype| {
                 let values = vec![0.0, 1.0, 2.0, 100.0, 3.0, 1.0];

@@ -33,6 +33,23 @@ pub enum DType {
 }
 
 impl DType {
+    /// Every type, as declared.
+    pub const ALL: [Self; 13] = [
+        Self::F32,
+        Self::F64,
+        Self::F16,
+        Self::BF16,
+        Self::I8,
+        Self::I16,
+        Self::I32,
+        Self::I64,
+        Self::U8,
+        Self::U16,
+        Self::U32,
+        Self::U64,
+        Self::Bool,
+    ];
+
     /// Bytes one element takes.
     pub const fn size_bytes(self) -> usize {
         match self {

@@ -6,9 +6,10 @@
 //! step       network, losses and gradients as one plan                                TrainingStep, Evaluation
 //! driving    heads of openpilot's networks by what they mean                            driving_heads
 //! drives     recorded drives as a network's inputs (feature `drives`)                  PictureInputs
-//! teacher    another network's outputs as targets                                       taught
+//! teacher    another network's outputs as targets                                       Teacher, taught
 //! comparison what training gained beside a bias and a constant                          compare
 //! trainer    order, AdamW, checkpoints, the best epoch; goes on where it was killed      Trainer
+//!            samples in memory and on the disk                                           Samples, StoredSamples
 //! ```
 //!
 //! The base stays as it is: its weights are constants that are packed once, and only factors, magnitudes and modules that are

@@ -55,22 +55,6 @@ fn scratch_len(isa: Isa, step: &AttentionStep) -> usize {
     packed_len(isa, d, n) + packed_len(isa, n, e) + scores
 }
 
-/// Offset of batch `batch`, counted in row-major order, in a view whose last two axes are a matrix.
-fn batch_offset(view: &View, batch: usize) -> isize {
-    let (mut rest, mut offset) = (batch, 0);
-    for axis in view.axes[..view.rank() - 2].iter().rev() {
-        offset += (rest % axis.extent) as isize * axis.stride;
-        rest /= axis.extent;
-    }
-    offset
-}
-
-/// Strides of the last two axes.
-fn matrix_strides(view: &View) -> (isize, isize) {
-    let rank = view.rank();
-    (view.axes[rank - 2].stride, view.axes[rank - 1].stride)
-}
-
 /// Runs the step.
 fn run(step: &AttentionStep, format: MatmulFormat, c: &Context<'_>) {
     let pool = c.pool;
@@ -139,17 +123,17 @@ impl<'a> Head<'a> {
         let [_, n, d, e] = self.step.extents();
         let (k, v) = (&self.step.k, &self.step.v);
         let start = |view: &View| {
-            let offset = batch_offset(view, head);
+            let offset = view.batch_offset(head);
             self.memory.f32(view).wrapping_offset(offset).cast_const()
         };
-        let (key_stride, inner_stride) = matrix_strides(k);
+        let (key_stride, inner_stride) = k.matrix_strides();
         let [keys, values, _] = self.parts;
         // SAFETY: the views have these extents; the parts of scratch are disjoint and long enough.
         unsafe {
             let keys = std::slice::from_raw_parts_mut(keys, packed_len(self.isa, d, n));
             pack(self.isa, start(k), (inner_stride, key_stride), (d, n), keys);
             let values = std::slice::from_raw_parts_mut(values, packed_len(self.isa, n, e));
-            pack(self.isa, start(v), matrix_strides(v), (n, e), values);
+            pack(self.isa, start(v), v.matrix_strides(), (n, e), values);
         }
     }
 
@@ -167,20 +151,20 @@ impl<'a> Head<'a> {
             false => ROWS,
         };
         let row_of = |view: &View| {
-            let (row_stride, _) = matrix_strides(view);
-            let offset = batch_offset(view, head) + first as isize * row_stride;
+            let (row_stride, _) = view.matrix_strides();
+            let offset = view.batch_offset(head) + first as isize * row_stride;
             self.memory.f32(view).wrapping_offset(offset)
         };
         let (q, y) = (row_of(&step.q), row_of(&step.y));
         let mask = match step.mask.view() {
-            Some(view) => (row_of(view).cast_const(), matrix_strides(view).0),
+            Some(view) => (row_of(view).cast_const(), view.matrix_strides().0),
             None => (std::ptr::null(), 0),
         };
         // SAFETY: forwarded; the views have these extents.
         unsafe { self.pack(head) };
         let [keys, values, scores] = self.parts;
         let stride = n.next_multiple_of(isa.lanes()) as isize;
-        let (q_stride, y_stride) = (matrix_strides(&step.q).0, matrix_strides(&step.y).0);
+        let (q_stride, y_stride) = (step.q.matrix_strides().0, step.y.matrix_strides().0);
         let mut sums = [0.0f32; MOST_ROWS];
         let sums = &mut sums[..rows];
         let tile = &Scores {

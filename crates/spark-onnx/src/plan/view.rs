@@ -64,6 +64,22 @@ impl View {
         self.axes.len()
     }
 
+    /// Elements from the first to that of matrix `batch`, counted in row-major order, of the matrices along the last two axes.
+    pub(crate) fn batch_offset(&self, batch: usize) -> isize {
+        let (mut rest, mut offset) = (batch, 0);
+        for axis in self.axes[..self.rank() - 2].iter().rev() {
+            offset += (rest % axis.extent) as isize * axis.stride;
+            rest /= axis.extent;
+        }
+        offset
+    }
+
+    /// Strides of the last two axes.
+    pub(crate) fn matrix_strides(&self) -> (isize, isize) {
+        let rank = self.rank();
+        (self.axes[rank - 2].stride, self.axes[rank - 1].stride)
+    }
+
     /// Extent of every axis.
     pub(crate) fn shape(&self) -> Vec<usize> {
         self.axes.iter().map(|a| a.extent).collect()

@@ -178,22 +178,7 @@ fn both(graph: &Graph, x: &Tensor) -> (Tensor, Tensor) {
 
 #[test]
 fn operands_and_results_are_of_the_models_types() {
-    let all = [
-        DType::F32,
-        DType::F64,
-        DType::F16,
-        DType::BF16,
-        DType::I8,
-        DType::I16,
-        DType::I32,
-        DType::I64,
-        DType::U8,
-        DType::U16,
-        DType::U32,
-        DType::U64,
-        DType::Bool,
-    ];
-    for dtype in all {
+    for dtype in DType::ALL {
         for shape in [&[2, 3, 5, 7][..], &[3, 4], &[70_000], &[1], &[], &[2, 0, 3]] {
             let n = shape.iter().product();
             let values = (0..n).map(|i: usize| {

@@ -262,21 +262,7 @@ fn casting(to: DType) -> Graph {
 fn memory_of_the_caller_s_gets_what_new_tensors_do() {
     let values = (0..15).map(|i| i as f32 * 37.3 - 250.0).collect();
     let x = Tensor::from_f32([3, 5], values).expect("fits");
-    for to in [
-        DType::F32,
-        DType::F64,
-        DType::F16,
-        DType::BF16,
-        DType::I8,
-        DType::I16,
-        DType::I32,
-        DType::I64,
-        DType::U8,
-        DType::U16,
-        DType::U32,
-        DType::U64,
-        DType::Bool,
-    ] {
+    for to in DType::ALL {
         let mut session = Model::from_graph(casting(to), &options())
             .expect("fits")
             .session();

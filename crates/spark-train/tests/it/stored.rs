@@ -4,24 +4,8 @@ use spark_onnx_graph::{DType, Tensor};
 use spark_testing::numbers;
 use spark_train::{Sample, SampleRange, SampleWriter, Samples, TrainError, digest};
 
-const TYPES: [DType; 13] = [
-    DType::F32,
-    DType::F64,
-    DType::F16,
-    DType::BF16,
-    DType::I8,
-    DType::I16,
-    DType::I32,
-    DType::I64,
-    DType::U8,
-    DType::U16,
-    DType::U32,
-    DType::U64,
-    DType::Bool,
-];
-
 fn sample(seed: u64) -> Sample {
-    let inputs = TYPES.iter().enumerate().map(|(i, &dtype)| {
+    let inputs = DType::ALL.iter().enumerate().map(|(i, &dtype)| {
         let values = numbers(6, seed * 31 + i as u64).into_iter();
         let values = values.map(|v| f64::from(v) * 100.0);
         let values = values.map(|v| if dtype.is_float() { v } else { v.abs().floor() });

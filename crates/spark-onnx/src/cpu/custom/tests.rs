@@ -73,21 +73,7 @@ fn executor(plan: Plan) -> Executor {
 
 #[test]
 fn elements_of_every_type_are_lent_and_taken_back() {
-    for dtype in [
-        DType::F32,
-        DType::F64,
-        DType::F16,
-        DType::BF16,
-        DType::I8,
-        DType::I16,
-        DType::I32,
-        DType::I64,
-        DType::U8,
-        DType::U16,
-        DType::U32,
-        DType::U64,
-        DType::Bool,
-    ] {
+    for dtype in DType::ALL {
         let mut executor = executor(plan(dtype));
         let value = |i: usize| {
             (i % 2) as f64

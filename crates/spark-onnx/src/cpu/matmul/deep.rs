@@ -96,7 +96,7 @@ impl PreparedStep for DeepMatMul {
         for batch in 0..self.shape.batches {
             let [a, b, y] = [&self.step.a, &self.step.b, &self.step.y];
             let [a, b, y] =
-                [a, b, y].map(|view| c.memory.f32(view).wrapping_offset(of(view, batch)));
+                [a, b, y].map(|view| c.memory.f32(view).wrapping_offset(view.batch_offset(batch)));
             self.partial_sums(c, &Shared(a), &Shared(b));
             self.sum(c, &Shared(y));
         }
@@ -126,25 +126,14 @@ struct Shared(*mut f32);
 // SAFETY: operands are only read, and tasks write disjoint rows of the result.
 unsafe impl Sync for Shared {}
 
-/// From the first element of a view to that of a batch.
-fn of(view: &View, batch: usize) -> isize {
-    let (mut rest, mut offset) = (batch, 0);
-    for axis in view.axes[..view.rank() - 2].iter().rev() {
-        offset += (rest % axis.extent) as isize * axis.stride;
-        rest /= axis.extent;
-    }
-    offset
-}
-
 impl DeepMatMul {
     /// Fills the shared memory with the sums of every part.
     fn partial_sums(&self, c: &Context<'_>, a: &Shared, b: &Shared) {
         let (isa, scratch) = (c.isa, c.scratch);
         let Shape { m, k, n, .. } = self.shape;
         let (parts, block) = (self.shape.parts(), self.shape.block());
-        let rank = self.step.b.rank();
-        let [a_stride, b_strides] = [&self.step.a, &self.step.b]
-            .map(|view| (view.axes[rank - 2].stride, view.axes[rank - 1].stride));
+        let (a_stride, _) = self.step.a.matrix_strides();
+        let b_strides = self.step.b.matrix_strides();
         c.pool.run_in_slots(parts, |slot, part| {
             let (first, last) = (k * part / parts, k * (part + 1) / parts);
             let partial = scratch.shared.wrapping_add(part * m * n);
@@ -155,7 +144,7 @@ impl DeepMatMul {
                 let product = Gemm {
                     x: a.0.wrapping_add(start),
                     x_format: FloatFormat::F32,
-                    x_stride: a_stride.0,
+                    x_stride: a_stride,
                     y: partial,
                     y_stride: n as isize,
                     residual: match start == first {
@@ -188,8 +177,7 @@ impl DeepMatMul {
     fn sum(&self, c: &Context<'_>, y: &Shared) {
         let Shape { m, n, .. } = self.shape;
         let parts = self.shape.parts();
-        let axis = self.step.y.rank() - 2;
-        let stride = self.step.y.axes[axis].stride;
+        let (stride, _) = self.step.y.matrix_strides();
         let (scale, rounds) = (self.step.scale, self.format.rounds_result);
         let partial = Shared(c.scratch.shared);
         let tasks = m.min(TASKS_PER_THREAD * c.pool.threads());

@@ -244,16 +244,7 @@ fn run(step: &MatMulStep, rounded: bool, c: &Context<'_>) {
     let batches: usize = step.y.axes[..rank - 2].iter().map(|a| a.extent).product();
     let packed_len = scratch_len(isa, step);
     let one = |batch: usize, slot: usize, pool: Option<&Pool>| {
-        let offset = |view: &View| {
-            let (mut rest, mut offset) = (batch, 0);
-            for axis in view.axes[..rank - 2].iter().rev() {
-                offset += (rest % axis.extent) as isize * axis.stride;
-                rest /= axis.extent;
-            }
-            offset
-        };
-        let before = offset(&step.b);
-        let strides = (step.b.axes[rank - 2].stride, step.b.axes[rank - 1].stride);
+        let (before, strides) = (step.b.batch_offset(batch), step.b.matrix_strides());
         let pack_panel = |panel: Panel| {
             let columns = (n - panel.column).min(panel.vectors * isa.lanes());
             let skipped = before + panel.column as isize * strides.1;
@@ -281,10 +272,14 @@ fn run(step: &MatMulStep, rounded: bool, c: &Context<'_>) {
         unsafe {
             let packed = std::slice::from_raw_parts(scratch.part(slot), packed_len);
             let product = Gemm {
-                x: memory.f32(&step.a).wrapping_offset(offset(&step.a)),
+                x: memory
+                    .f32(&step.a)
+                    .wrapping_offset(step.a.batch_offset(batch)),
                 x_format: FloatFormat::F32,
                 x_stride: step.a.axes[rank - 2].stride,
-                y: memory.f32(&step.y).wrapping_offset(offset(&step.y)),
+                y: memory
+                    .f32(&step.y)
+                    .wrapping_offset(step.y.batch_offset(batch)),
                 y_stride: step.y.axes[rank - 2].stride,
                 residual: std::ptr::null(),
                 residual_stride: 0,
