@@ -59,7 +59,7 @@ fn exchange(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     let graph = file::load(&arguments.model).map_err(about(&arguments.model))?;
     let options = RunOptions::new().with_precision(Precision::Fp32);
     let made = material::made_up(&graph, (arguments.batch, arguments.seed), &options)?;
-    let config = material::adapter(&graph, arguments.rank)?;
+    let config = material::adapter(&graph, arguments.rank, &[])?;
     let network = AdaptedNetwork::new(graph, config)?;
     // Factors that begin at zero would have no gradients on the other side.
     for (at, b) in network.adapter().variables().b.iter().enumerate() {

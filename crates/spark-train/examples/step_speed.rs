@@ -2,7 +2,7 @@
 //!
 //! Run: `cargo run --release -p spark-train --example step_speed -- MODEL.onnx [--batch 8] [--rank 4] [--threads 2]`
 //!
-//! Adapts every layer that is not in groups and holds the rank, teaches the network its own outputs, moved by 0.1, and tells
+//! Adapts every layer that is not in groups and holds the rank (or those that `--targets` names), teaches the network its own outputs, moved by 0.1, and tells
 //! medians of eleven turns of both. Inputs are made up.
 
 #![allow(clippy::print_stdout, reason = "an example's output is its product")]
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use spark_onnx::{Model, Precision, RunOptions};
-use spark_onnx_graph::file;
+use spark_onnx_graph::{Tensor, file};
 use spark_program::{about, count};
 use spark_train::{AdaptedNetwork, TrainingStep, with_free_batch};
 
@@ -36,6 +36,12 @@ struct Arguments {
     /// Rank of the adapters
     #[arg(long, value_name = "R", default_value_t = 4, value_parser = count(1, 4096))]
     rank: usize,
+    /// Adapt only the layers whose names end so, with commas
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    targets: Vec<String>,
+    /// Time steps of what is left of the network, too, behind what training cannot change
+    #[arg(long)]
+    cut: bool,
     /// Threads
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = count(1, 1024))]
     threads: usize,
@@ -54,25 +60,14 @@ fn measure(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
         .with_threads(arguments.threads);
     let graph = file::load(&arguments.model).map_err(about(&arguments.model))?;
     let made = material::made_up(&graph, (arguments.batch, 0), &options)?;
-    let lent: Vec<_> = made
-        .inputs
-        .iter()
-        .map(|(name, t)| (name.as_str(), t))
-        .collect();
+    let lent = lent(&made.inputs);
     let mut base = Model::from_graph(with_free_batch(graph.clone()), &options)?.session();
     base.run(&lent)?;
-    let config = material::adapter(&graph, arguments.rank)?;
+    let config = material::adapter(&graph, arguments.rank, &arguments.targets)?;
     let network = AdaptedNetwork::new(graph, config)?;
-    let shapes: Vec<_> = lent
-        .iter()
-        .map(|(name, t)| (*name, t.shape().to_vec()))
-        .collect();
+    let shapes = shapes(&lent, arguments.batch);
     let mut step = TrainingStep::new(&network, &made.heads, &shapes, &options)?;
-    let targets: Vec<_> = made
-        .targets
-        .iter()
-        .map(|(name, t)| (name.as_str(), t))
-        .collect();
+    let targets = self::lent(&made.targets);
     step.run(&network, &lent, &targets)?;
 
     let (mut forward, mut whole) = (Vec::new(), Vec::new());
@@ -106,7 +101,74 @@ fn measure(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
         let time = 1e3 * time.as_secs_f64();
         println!("{time:9.2} ms in {steps:4} steps  {kind}, {kernel}");
     }
+    if arguments.cut {
+        behind_trunk(arguments, network, &made, whole)?;
+    }
     Ok(())
+}
+
+/// Steps of what is left where the trunk's results are kept.
+fn behind_trunk(
+    arguments: &Arguments,
+    network: AdaptedNetwork,
+    made: &material::Material,
+    whole: Duration,
+) -> Result<(), Box<dyn Error>> {
+    let options = RunOptions::new().with_threads(arguments.threads);
+    let lent = lent(&made.inputs);
+    let (trunk, network) = network.cut(&shapes(&lent, 1))?;
+    let read = |name: &str| {
+        let mut inputs = trunk.graph().inputs.iter();
+        inputs.any(|&id| trunk.graph().value(id).name == name)
+    };
+    let given: Vec<_> = lent
+        .iter()
+        .copied()
+        .filter(|(name, _)| read(name))
+        .collect();
+    let computed = Model::from_graph(trunk.graph().clone(), &options)?
+        .session()
+        .run(&given)?;
+    let inputs = lent.into_iter().chain(self::lent(&computed));
+    let of_rest = |name: &str| {
+        let mut inputs = network.graph().inputs.iter();
+        inputs.any(|&id| network.graph().value(id).name == name)
+    };
+    let inputs: Vec<_> = inputs.filter(|(name, _)| of_rest(name)).collect();
+    let bytes: usize = inputs.iter().map(|(_, t)| t.size_bytes()).sum();
+    let shapes = shapes(&inputs, arguments.batch);
+    let mut step = TrainingStep::new(&network, &made.heads, &shapes, &options)?;
+    let targets = self::lent(&made.targets);
+    step.run(&network, &inputs, &targets)?;
+    let mut times = Vec::new();
+    for _ in 0..TURNS {
+        let began = Instant::now();
+        step.run(&network, &inputs, &targets)?;
+        times.push(began.elapsed());
+    }
+    let time = median(times);
+    println!(
+        "behind a trunk of {} nodes, {} kept bytes a sample: step {:.2} ms, 1/{:.1} of the whole",
+        trunk.graph().nodes.len(),
+        bytes / arguments.batch,
+        1e3 * time.as_secs_f64(),
+        whole.as_secs_f64() / time.as_secs_f64()
+    );
+    Ok(())
+}
+
+fn lent(tensors: &[(String, Tensor)]) -> Vec<(&str, &Tensor)> {
+    tensors.iter().map(|(name, t)| (name.as_str(), t)).collect()
+}
+
+/// Shapes of inputs where there are so many samples.
+fn shapes<'n>(inputs: &[(&'n str, &Tensor)], samples: usize) -> Vec<(&'n str, Vec<usize>)> {
+    let shape = |(name, tensor): &(&'n str, &Tensor)| {
+        let mut shape = tensor.shape().to_vec();
+        shape[0] = samples;
+        (*name, shape)
+    };
+    inputs.iter().map(shape).collect()
 }
 
 fn median(mut times: Vec<Duration>) -> Duration {

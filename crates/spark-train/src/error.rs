@@ -99,6 +99,19 @@ pub enum TrainError {
         /// The name.
         name: String,
     },
+    /// Everything the network computes hangs on an adapted layer.
+    #[error("every node hangs on an adapted layer: there is no trunk whose results could be kept")]
+    NoTrunk,
+    /// What a trunk gives for one sample is not one sample's.
+    #[error(
+        "`{name}`, which the trunk gives, is {shape:?} for one sample, wanted a first extent of 1"
+    )]
+    NotBySample {
+        /// The value.
+        name: String,
+        /// Its shape.
+        shape: Vec<usize>,
+    },
     /// The network has no output of this name.
     #[error("the network has no output `{name}`; it has {}", list(available))]
     NoOutput {

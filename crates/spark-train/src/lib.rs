@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! network    layers by name; the adapter written into the graph; the merged graph     AdaptedNetwork
+//!            what training cannot change, run once for each sample                          Trunk
 //! loss       heads of outputs and what they are taught                                OutputHeads
 //! step       network, losses and gradients as one plan                                TrainingStep, Evaluation
 //! driving    heads of openpilot's networks by what they mean                            driving_heads
@@ -35,8 +36,8 @@ pub use driving::driving_heads;
 pub use error::{Result, TrainError};
 pub use loss::OutputHeads;
 pub use network::{
-    AdaptedNetwork, Deployment, LayerSummary, MergedNetwork, layers, with_free_batch, with_head,
-    with_outputs,
+    AdaptedNetwork, Deployment, LayerSummary, MergedNetwork, Trunk, layers, with_free_batch,
+    with_head, with_outputs,
 };
 pub use step::{Evaluation, EvaluationResult, StepResult, TrainingStep};
 pub use teacher::{Teacher, taught};

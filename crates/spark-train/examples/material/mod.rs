@@ -62,10 +62,17 @@ pub(crate) fn made_up(
     })
 }
 
-/// On every layer that is not in groups and holds the rank.
-pub(crate) fn adapter(graph: &Graph, rank: usize) -> Result<DoraConfig, Box<dyn Error>> {
+/// On every layer that is not in groups and holds the rank, or on those whose names end so.
+pub(crate) fn adapter(
+    graph: &Graph,
+    rank: usize,
+    targets: &[String],
+) -> Result<DoraConfig, Box<dyn Error>> {
+    let config = DoraConfig::builder(rank);
+    if !targets.is_empty() {
+        return Ok(config.targets(targets).build()?);
+    }
     let all = layers(graph).into_iter();
     let fit = all.filter(|layer| layer.groups == 1 && layer.largest_rank() >= rank);
-    let config = DoraConfig::builder(rank).targets(fit.map(|layer| layer.name));
-    Ok(config.build()?)
+    Ok(config.targets(fit.map(|layer| layer.name)).build()?)
 }

@@ -10,7 +10,9 @@
 
 use std::collections::BTreeSet;
 
-use spark_onnx_graph::graph::{Dim, Flatten, Gemm, GlobalPool, Graph, PoolKind, ValueId, bind};
+use spark_onnx_graph::graph::{
+    Dim, Flatten, Gemm, GlobalPool, Graph, Node, PoolKind, ValueId, bind,
+};
 use spark_onnx_graph::{DType, Tensor};
 
 use spark_openpilot::metadata::OUTPUT_SLICES_KEY;
@@ -107,17 +109,22 @@ pub fn with_outputs(mut graph: Graph, names: &[&str]) -> Result<Graph> {
         })
     };
     graph.outputs = names.iter().map(id_of).collect::<Result<_>>()?;
-    let mut needed: BTreeSet<ValueId> = graph.outputs.iter().copied().collect();
-    let mut kept = Vec::with_capacity(graph.nodes.len());
-    while let Some(node) = graph.nodes.pop() {
+    graph.nodes = without_unneeded(graph.nodes, &graph.outputs);
+    // It says where parts of the outputs lie that were.
+    graph.metadata.remove(OUTPUT_SLICES_KEY);
+    Ok(graph)
+}
+
+/// The nodes that these values hang on.
+pub(super) fn without_unneeded(mut nodes: Vec<Node>, wanted: &[ValueId]) -> Vec<Node> {
+    let mut needed: BTreeSet<ValueId> = wanted.iter().copied().collect();
+    let mut kept = Vec::with_capacity(nodes.len());
+    while let Some(node) = nodes.pop() {
         if node.outputs.iter().flatten().any(|id| needed.contains(id)) {
             needed.extend(node.inputs.iter().flatten());
             kept.push(node);
         }
     }
     kept.reverse();
-    graph.nodes = kept;
-    // It says where parts of the outputs lie that were.
-    graph.metadata.remove(OUTPUT_SLICES_KEY);
-    Ok(graph)
+    kept
 }

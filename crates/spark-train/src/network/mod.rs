@@ -17,6 +17,7 @@ mod layers;
 mod normalized;
 mod port;
 mod rewrite;
+mod trunk;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -38,6 +39,7 @@ use layer::{Trained, candle_weight, offer};
 use layers::{Form, Layer};
 use port::Port;
 use rewrite::{Site, rewrite};
+pub use trunk::Trunk;
 
 /// A layer of a network that an adapter may mean.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -12,3 +12,4 @@ mod normalized;
 mod shared;
 mod stored;
 mod trainer;
+mod trunk;

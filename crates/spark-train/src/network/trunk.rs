@@ -1,0 +1,233 @@
+//! A network cut in two: what training cannot change, and the rest.
+//!
+//! ```text
+//! inputs ──trunk──> frontier ──rest: adapted layers and what is behind them──> outputs
+//!           once for each sample, kept on the disk        every step
+//! ```
+//!
+//! With adapters on the last layers alone, nearly all of a step is the same forward pass in every epoch. A node belongs to the rest if it
+//! hangs on a factor, or if its operands are kept anyway, as those of an adapted layer's frozen product are. Extents that nodes compute of other
+//! shapes are computed where they are read, as they are no sample's.
+//!
+//! Deliberately absent: a frontier of fewer bytes somewhere before the last frozen node.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use spark_onnx::{Model, RunOptions};
+use spark_onnx_graph::Tensor;
+use spark_onnx_graph::graph::{Dim, Graph, Node, Op, Value, ValueId, bind};
+
+use super::AdaptedNetwork;
+use super::head::without_unneeded;
+use crate::error::{Result, TrainError};
+use crate::exact::exact;
+use crate::trainer::{Sample, SampleWriter, Samples, StoredSamples};
+
+/// The part of a network that training cannot change: [`AdaptedNetwork::cut`].
+#[derive(Debug, Clone)]
+pub struct Trunk {
+    graph: Graph,
+    /// Inputs of the network that the rest reads too.
+    carried: Vec<String>,
+}
+
+impl AdaptedNetwork {
+    /// Cuts the network where its first adapted layers read: the trunk, and the network that is left, whose samples are those that
+    /// [`Trunk::cached`] makes. `of_one` has the shapes of one sample's inputs.
+    ///
+    /// Steps of what is left are those of the whole, and it is merged into the whole; only what [`AdaptedNetwork::graph`] computes is less.
+    ///
+    /// # Errors
+    ///
+    /// [`TrainError::NoTrunk`] if every node hangs on an adapted layer; [`TrainError::NotBySample`] if what would be kept has no first
+    /// extent of 1 for one sample; [`TrainError::Model`] for inputs that the network does not have.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use spark_dora::DoraConfig;
+    /// use spark_onnx::RunOptions;
+    /// use spark_onnx_graph::graph::{Dim, Graph, MatMul, Op};
+    /// use spark_onnx_graph::{DType, Tensor};
+    /// use spark_train::{AdaptedNetwork, Sample, Samples};
+    ///
+    /// let mut graph = Graph::default();
+    /// let x = graph.add_input("x", DType::F32, vec![Dim::Known(1), Dim::Known(2)]);
+    /// let a = graph.add_constant("trunk.weight", Tensor::from_f32([2, 2], vec![1.0, 2.0, 3.0, 4.0])?);
+    /// let b = graph.add_constant("head.weight", Tensor::from_f32([2, 2], vec![1.0, 0.0, 0.0, 1.0])?);
+    /// let h = graph.add_node("h", Op::MatMul(MatMul), &[Some(x), Some(a)]);
+    /// let y = graph.add_node("y", Op::MatMul(MatMul), &[Some(h), Some(b)]);
+    /// graph.outputs.push(y);
+    ///
+    /// let network = AdaptedNetwork::new(graph, DoraConfig::builder(1).targets(["head"]).build()?)?;
+    /// let (trunk, network) = network.cut(&[("x", vec![1, 2])])?;
+    /// let x = Tensor::from_f32([1, 2], vec![1.0, 1.0])?;
+    /// let samples = vec![Sample { inputs: vec![("x".into(), x)], targets: Vec::new() }];
+    /// let cached = trunk.cached(&samples, &std::env::temp_dir(), &RunOptions::new(), |_| ())?;
+    /// assert_eq!(cached.sample(0)?.inputs[0].1.to_f32(), [4.0, 6.0]); // `h`, which is all that the rest reads
+    /// assert!(network.graph().nodes.iter().all(|node| node.name != "h"));
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    pub fn cut(mut self, of_one: &[(&str, Vec<usize>)]) -> Result<(Trunk, Self)> {
+        let factors: BTreeSet<ValueId> = {
+            let names: BTreeSet<&str> = self.factor_names().collect();
+            let inputs = self.graph.inputs.iter().copied();
+            let is_factor = |id: &ValueId| names.contains(self.graph.value(*id).name.as_str());
+            inputs.filter(is_factor).collect()
+        };
+        let Split { rest, frontier } = split(&self.graph, &factors);
+        let mut trunk = self.graph.clone();
+        let is_input = |id: &ValueId| self.graph.inputs.contains(id);
+        let (carried, computed): (Vec<ValueId>, Vec<ValueId>) =
+            frontier.iter().partition(|id| is_input(id));
+        if computed.is_empty() {
+            return Err(TrainError::NoTrunk);
+        }
+        trunk.outputs = computed.clone();
+        trunk.nodes = without_unneeded(trunk.nodes, &trunk.outputs);
+        let read: BTreeSet<ValueId> = operands(&trunk.nodes).collect();
+        trunk.inputs.retain(|id| read.contains(id));
+
+        let of_trunk = of_one.iter().filter(|(name, _)| {
+            let mut inputs = trunk.inputs.iter();
+            inputs.any(|&id| trunk.value(id).name == *name)
+        });
+        let bound = bind(&trunk, &of_trunk.cloned().collect::<Vec<_>>())?;
+        for (&id, &as_bound) in computed.iter().zip(bound.outputs()) {
+            let ty = &bound.value(as_bound).ty;
+            let value: &mut Value = &mut self.graph.values[id.0];
+            if ty.shape.first() != Some(&1) {
+                return Err(TrainError::NotBySample {
+                    name: value.name.clone(),
+                    shape: ty.shape.clone(),
+                });
+            }
+            let others = ty.shape[1..].iter().map(|&extent| Dim::Known(extent));
+            value.shape = Some(std::iter::once(Dim::Unknown).chain(others).collect());
+            value.dtype = Some(ty.dtype);
+        }
+        let name = |id: &ValueId| self.graph.value(*id).name.clone();
+        let carried_names = carried.iter().map(name).collect();
+        self.graph.nodes = rest;
+        let mut inputs = computed;
+        inputs.extend(carried);
+        inputs.extend(self.graph.inputs.iter().filter(|id| factors.contains(id)));
+        self.graph.inputs = inputs;
+        let trunk = Trunk {
+            graph: trunk,
+            carried: carried_names,
+        };
+        Ok((trunk, self))
+    }
+}
+
+impl Trunk {
+    /// What it computes; its outputs are what the rest of the network reads.
+    pub fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
+    /// The samples of the rest: what the trunk makes of those of the whole network, one after the other, in a file without a name in `folder`.
+    /// `seen` is told how many are done.
+    ///
+    /// # Errors
+    ///
+    /// [`TrainError::Sample`] for one that cannot be read; [`TrainError::Model`] for one that the network does not take;
+    /// [`TrainError::NotExact`] for options of another precision than fp32; [`TrainError::Io`] naming the folder.
+    pub fn cached(
+        &self,
+        samples: &dyn Samples,
+        folder: &Path,
+        options: &RunOptions,
+        mut seen: impl FnMut(usize),
+    ) -> Result<StoredSamples> {
+        let mut session = Model::from_graph(self.graph.clone(), &exact(options)?)?.session();
+        let mut writer = SampleWriter::new(folder)?;
+        let read: BTreeSet<&str> = {
+            let inputs = self.graph.inputs.iter();
+            inputs
+                .map(|&id| self.graph.value(id).name.as_str())
+                .collect()
+        };
+        for index in 0..samples.len() {
+            let sample = samples.sample(index);
+            let sample = sample.map_err(|source| TrainError::Sample { index, source })?;
+            let given = sample.inputs.iter();
+            let given: Vec<(&str, &Tensor)> = given
+                .filter(|(name, _)| read.contains(name.as_str()))
+                .map(|(name, tensor)| (name.as_str(), tensor))
+                .collect();
+            let mut inputs = session.run(&given)?;
+            let carried = sample.inputs.into_iter();
+            inputs.extend(carried.filter(|(name, _)| self.carried.contains(name)));
+            writer.push(&Sample {
+                inputs,
+                targets: sample.targets,
+            })?;
+            seen(index + 1);
+        }
+        writer.finish()
+    }
+}
+
+/// Nodes of the rest, and what they read that they do not make, but for factors and constants.
+struct Split {
+    rest: Vec<Node>,
+    frontier: BTreeSet<ValueId>,
+}
+
+fn split(graph: &Graph, factors: &BTreeSet<ValueId>) -> Split {
+    let mut trained = factors.clone();
+    let is_constant = |id: &ValueId| graph.value(*id).constant.is_some();
+    // Constants, and what hangs on extents and constants alone.
+    let mut by_extents: BTreeSet<ValueId> = BTreeSet::new();
+    for node in &graph.nodes {
+        let mut operands = node.inputs.iter().flatten();
+        let results = node.outputs.iter().flatten();
+        if operands.clone().any(|id| trained.contains(id)) {
+            trained.extend(results);
+        } else if matches!(node.op, Op::Shape(_) | Op::Size(_))
+            || operands.all(|id| is_constant(id) || by_extents.contains(id))
+        {
+            by_extents.extend(results);
+        }
+    }
+    let mut needed: BTreeSet<ValueId> = graph.outputs.iter().copied().collect();
+    let of_rest = |id: &ValueId| trained.contains(id) || by_extents.contains(id);
+    let mut is_rest = vec![false; graph.nodes.len()];
+    for (node, is_rest) in graph.nodes.iter().zip(&mut is_rest).rev() {
+        let wanted = node.outputs.iter().flatten();
+        let mut wanted = wanted.filter(|id| needed.contains(id)).peekable();
+        *is_rest = wanted.peek().is_some() && wanted.all(of_rest);
+        if *is_rest {
+            needed.extend(node.inputs.iter().flatten());
+        }
+    }
+    for (node, is_rest) in graph.nodes.iter().zip(&mut is_rest).rev() {
+        let mut wanted = node.outputs.iter().flatten();
+        let mut operands = node.inputs.iter().flatten();
+        *is_rest |= wanted.any(|id| needed.contains(id))
+            && operands.all(|id| is_constant(id) || needed.contains(id));
+    }
+    let of_rest = graph
+        .nodes
+        .iter()
+        .zip(is_rest)
+        .filter(|(_, is_rest)| *is_rest);
+    let rest: Vec<Node> = of_rest.map(|(node, _)| node.clone()).collect();
+    for id in rest.iter().flat_map(|node| node.outputs.iter().flatten()) {
+        needed.remove(id);
+    }
+    needed.retain(|id| !is_constant(id) && !factors.contains(id));
+    Split {
+        rest,
+        frontier: needed,
+    }
+}
+
+fn operands(nodes: &[Node]) -> impl Iterator<Item = ValueId> {
+    nodes
+        .iter()
+        .flat_map(|node| node.inputs.iter().flatten().copied())
+}
