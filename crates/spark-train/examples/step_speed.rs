@@ -39,6 +39,9 @@ struct Arguments {
     /// Adapt only the layers whose names end so, with commas
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     targets: Vec<String>,
+    /// Compute results of the way forth a second time, rather than to keep them
+    #[arg(long)]
+    recompute: bool,
     /// Time steps of what is left of the network, too, behind what training cannot change
     #[arg(long)]
     cut: bool,
@@ -66,7 +69,11 @@ fn measure(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     let config = material::adapter(&graph, arguments.rank, &arguments.targets)?;
     let network = AdaptedNetwork::new(graph, config)?;
     let shapes = shapes(&lent, arguments.batch);
-    let mut step = TrainingStep::new(&network, &made.heads, &shapes, &options)?;
+    let planned = match arguments.recompute {
+        true => TrainingStep::recomputing,
+        false => TrainingStep::new,
+    };
+    let mut step = planned(&network, &made.heads, &shapes, &options)?;
     let targets = self::lent(&made.targets);
     step.run(&network, &lent, &targets)?;
 

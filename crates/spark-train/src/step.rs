@@ -62,15 +62,42 @@ impl TrainingStep {
         input_shapes: &[(&str, Vec<usize>)],
         options: &RunOptions,
     ) -> Result<Self> {
+        Self::planned(network, heads, input_shapes, options, |whole| whole)
+    }
+
+    /// The same steps, to the bit, in less memory: what the way back reads of the way forth is computed a second time
+    /// ([`WithGradients::recomputed`]), which takes at most the time of one forward pass more.
+    ///
+    /// # Errors
+    ///
+    /// As [`TrainingStep::new`].
+    pub fn recomputing(
+        network: &AdaptedNetwork,
+        heads: &[OutputHeads],
+        input_shapes: &[(&str, Vec<usize>)],
+        options: &RunOptions,
+    ) -> Result<Self> {
+        let again = WithGradients::recomputed;
+        Self::planned(network, heads, input_shapes, options, again)
+    }
+
+    fn planned(
+        network: &AdaptedNetwork,
+        heads: &[OutputHeads],
+        input_shapes: &[(&str, Vec<usize>)],
+        options: &RunOptions,
+        arranged: impl FnOnce(WithGradients) -> WithGradients,
+    ) -> Result<Self> {
         let (graph, losses) = with_losses(network, heads, input_shapes)?;
         let bound = bind(&graph, input_shapes)?;
         let wanted: Vec<&str> = network.factor_names().collect();
         let of = [losses.loss.as_str()];
+        let whole = with_gradients(&bound, &wanted, &of, &[], GradientOptions::default())?;
         let WithGradients {
             graph,
             output_gradients,
             ..
-        } = with_gradients(&bound, &wanted, &of, &[], GradientOptions::default())?;
+        } = arranged(whole);
         let seed = output_gradients.into_iter().next().unwrap_or_default();
         let session = Model::from_graph(graph, &exact(options)?)?.session();
         Ok(Self {

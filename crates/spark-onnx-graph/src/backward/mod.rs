@@ -10,9 +10,11 @@
 //! needed on the way back stays in its arena. Nothing between a wanted value and an output is written twice, nothing else is
 //! differentiated. What the gradients are is said by [`reference::gradient`](crate::reference::gradient), which is also what
 //! they are tested against.
+//!
+//! What is computed on the way forth and read on the way back is held in between; [`WithGradients::recomputed`] computes it a second time instead.
 #![doc = include_str!("operators.md")]
 //!
-//! Deliberately absent: losses and optimisers, second derivatives, recomputation to save memory.
+//! Deliberately absent: losses and optimisers, second derivatives.
 
 mod elementwise;
 mod movement;
@@ -22,6 +24,7 @@ mod operator;
 mod others;
 mod products;
 mod quantize;
+mod recompute;
 mod reduce;
 mod resample;
 mod unary;

@@ -18,6 +18,10 @@ pub struct WithGradients {
     pub output_gradients: Vec<String>,
     /// By wanted value, in the order asked for: the output that gives its gradient.
     pub gradients: Vec<String>,
+    /// How many nodes are the network's own; they come first.
+    pub(super) n_forward: usize,
+    /// Bytes of each of the network's values.
+    pub(super) value_bytes: Vec<usize>,
 }
 
 /// The graph that computes a network and, of a loss with given gradients by `outputs` of it, the gradients by `wanted`
@@ -82,6 +86,16 @@ pub fn with_gradients(
         }
     }
     let nodes = graph.nodes.clone();
+    let bytes = network.values().iter().map(|value| {
+        let elements = value
+            .ty
+            .shape
+            .iter()
+            .copied()
+            .fold(1, usize::saturating_mul);
+        elements.saturating_mul(value.ty.dtype.size_bytes())
+    });
+    let value_bytes = bytes.collect();
     let types = network.values().iter().map(|value| value.ty.clone());
     let mut backward = Backwards {
         builder: Builder::new(graph, types.collect(), network.budget_bytes()),
@@ -109,6 +123,8 @@ pub fn with_gradients(
         graph: backward.builder.into_graph(),
         output_gradients,
         gradients,
+        n_forward: nodes.len(),
+        value_bytes,
     })
 }
 

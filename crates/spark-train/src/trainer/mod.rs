@@ -377,12 +377,15 @@ impl<'d> Trainer<'d> {
             let (inputs, targets) = (lent(&sample.inputs), self.taught(&sample.targets));
             let step = match step {
                 Some(step) => step,
-                None => step.insert(TrainingStep::new(
-                    &self.network,
-                    &self.heads,
-                    &shapes(&inputs),
-                    &self.options,
-                )?),
+                None => {
+                    let planned = match self.settings.recompute {
+                        true => TrainingStep::recomputing,
+                        false => TrainingStep::new,
+                    };
+                    let shapes = shapes(&inputs);
+                    let planned = planned(&self.network, &self.heads, &shapes, &self.options);
+                    step.insert(planned?)
+                }
             };
             let result = step.run(&self.network, &inputs, &targets)?;
             loss += result.loss / n_batches;

@@ -40,6 +40,8 @@ pub struct TrainerSettings {
     pub floor: f64,
     /// Longest gradients, all as one vector; longer ones are scaled down.
     pub clip: Option<f64>,
+    /// Computes results of the way forth a second time, rather than to keep them: less memory, more time, the same bits.
+    pub recompute: bool,
     /// Of the order of the samples.
     pub seed: u64,
     /// Epochs without a better loss that are borne.
@@ -66,6 +68,7 @@ impl Default for TrainerSettings {
             warm_up: 0,
             floor: 0.0,
             clip: Some(1.0),
+            recompute: false,
             seed: 0,
             patience: None,
             most_skipped: 10,

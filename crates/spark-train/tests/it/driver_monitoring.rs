@@ -50,7 +50,7 @@ fn twenty_steps_teach_a_network_and_merging_keeps_what_it_learnt() {
     // Something that it does not say, in the outputs that are no probabilities.
     let moved: Vec<f32> = before.to_f32().iter().map(|v| v + 0.1).collect();
     let target = Tensor::from_f32(before.shape(), moved).expect("fits");
-    let heads = OutputHeads {
+    let heads = [OutputHeads {
         output: "outputs".to_owned(),
         heads: vec![Head {
             name: "pose".to_owned(),
@@ -58,10 +58,11 @@ fn twenty_steps_teach_a_network_and_merging_keeps_what_it_learnt() {
             kind: HeadKind::Squares,
             weight: 1.0,
         }],
-    };
+    }];
     let shapes = [("input_img", x.shape().to_vec())];
-    let step = TrainingStep::new(&network, &[heads], &shapes, &RunOptions::new());
+    let step = TrainingStep::new(&network, &heads, &shapes, &RunOptions::new());
     let mut step = step.expect("plans");
+    less_memory_for_the_same_bits(&network, &heads, &mut step, &x, &target);
     let variables = network.adapter().variables();
     let mut optimiser = AdamW::new(variables.optimiser_groups(LoraPlus {
         rate: 1e-3,
@@ -97,4 +98,33 @@ fn twenty_steps_teach_a_network_and_merging_keeps_what_it_learnt() {
         file::to_bytes(network.base()).ok(),
         file::to_bytes(&graph).ok()
     );
+}
+
+fn less_memory_for_the_same_bits(
+    network: &AdaptedNetwork,
+    heads: &[OutputHeads],
+    step: &mut TrainingStep,
+    x: &Tensor,
+    target: &Tensor,
+) {
+    let shapes = [("input_img", x.shape().to_vec())];
+    let again = TrainingStep::recomputing(network, heads, &shapes, &RunOptions::new());
+    let mut again = again.expect("plans");
+    let (inputs, targets) = ([("input_img", x)], [("outputs", target)]);
+    let want = step.run(network, &inputs, &targets).expect("runs");
+    let got = again.run(network, &inputs, &targets).expect("runs");
+    assert_eq!(got.loss.to_bits(), want.loss.to_bits());
+    for variable in network.adapter().variables().all() {
+        let bits = |result: &spark_train::StepResult| -> Vec<u32> {
+            let gradient = result.gradients.get(variable).expect("has one");
+            let flat = gradient.flatten_all().and_then(|g| g.to_vec1::<f32>());
+            flat.expect("is f32")
+                .into_iter()
+                .map(f32::to_bits)
+                .collect()
+        };
+        assert!(bits(&got) == bits(&want));
+    }
+    let [less, whole] = [&mut again, step].map(|step| step.session().arena_bytes());
+    assert!(10 * less < 6 * whole, "{less} of {whole} bytes");
 }

@@ -648,3 +648,26 @@ fn an_observer_can_stop_at_a_checkpoint() {
     let outcome = outcome.expect("runs");
     assert_eq!((outcome.steps, outcome.ended), (2, Ended::Stopped));
 }
+
+#[test]
+fn a_run_may_go_on_with_results_that_are_computed_again() {
+    let training = samples(SAMPLES, 100);
+    let mut whole = trainer(&training, None, settings(None)).expect("is a run");
+    whole.run(&mut quiet).expect("runs");
+    let folder = tempdir().expect("a folder");
+    let of = |recompute| TrainerSettings {
+        recompute,
+        ..settings(Some(folder.path()))
+    };
+    let mut begun = trainer(&training, None, of(false)).expect("is a run");
+    let stops = |event: &Event| match event {
+        Event::Step { step: 5, .. } => Go::Stop,
+        _ => Go::On,
+    };
+    begun.run(&mut { stops }).expect("runs");
+    drop(begun);
+    let mut resumed = trainer(&training, None, of(true)).expect("is a run");
+    assert_eq!(resumed.resume(&mut quiet).expect("is there"), 5);
+    resumed.run(&mut quiet).expect("runs");
+    assert_eq!(bits(&resumed), bits(&whole));
+}

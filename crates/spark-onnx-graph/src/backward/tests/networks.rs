@@ -51,7 +51,8 @@ fn check(net: &Net, wanted: &[&str], options: GradientOptions) {
     let whole = bind(&trained.graph, &[]).expect("binds");
     let bytes = file::to_bytes(&trained.graph).expect("is ONNX");
     let read = bind(&file::parse(&bytes, None).expect("reads"), &[]).expect("binds");
-    for graph in [simplify(whole.clone()), read, whole] {
+    let again = bind(&trained.clone().recomputed().graph, &[]).expect("binds");
+    for graph in [simplify(whole.clone()), read, again, whole] {
         let results = run_wide(&graph, &inputs).expect("runs");
         let got = &results[outputs.len()..];
         assert_eq!(got.len(), want.len());
@@ -237,4 +238,108 @@ fn the_logarithm_of_a_sum_of_large_exponentials() {
         let results = run_wide(&bind(&trained.graph, &[]).expect("binds"), &inputs);
         assert_eq!(results.expect("runs")[1].1.to_f64(), [0.25; 4], "{size:e}");
     }
+}
+
+/// `h = tanh(h w)`, so many times.
+fn chain(n: usize) -> Graph {
+    let mut graph = Graph::default();
+    let mut h = graph.add_input("x", DType::F32, vec![Dim::Known(4), Dim::Known(8)]);
+    for layer in 0..n {
+        let weight = random(&[8, 8], layer as u64).to_f64();
+        let weight = Tensor::from_f64(DType::F32, vec![8, 8], weight).expect("fits");
+        let w = graph.add_constant(format!("w{layer}"), weight);
+        let matmul = Op::MatMul(crate::graph::MatMul);
+        h = graph.add_node(format!("product{layer}"), matmul, &[Some(h), Some(w)]);
+        h = graph.add_node(format!("h{layer}"), Op::Unary(Unary::Tanh), &[Some(h)]);
+    }
+    graph.outputs.push(h);
+    graph
+}
+
+/// The most bytes of results that are held at once where each goes behind its last reader.
+fn most_held(graph: &Graph) -> usize {
+    let bound = bind(graph, &[]).expect("binds");
+    let bytes = |id: &crate::graph::ValueId| {
+        let ty = &bound.value(*id).ty;
+        ty.shape.iter().product::<usize>() * ty.dtype.size_bytes()
+    };
+    let nodes = bound.nodes();
+    let mut last = std::collections::BTreeMap::new();
+    for (position, node) in nodes.iter().enumerate() {
+        for id in node.inputs.iter().chain(&node.outputs).flatten() {
+            last.insert(*id, position);
+        }
+    }
+    for id in bound.outputs() {
+        last.insert(*id, nodes.len());
+    }
+    let (mut held, mut most) = (0, 0);
+    for (position, node) in nodes.iter().enumerate() {
+        held += node.outputs.iter().flatten().map(bytes).sum::<usize>();
+        most = most.max(held);
+        let ended = node.inputs.iter().chain(&node.outputs).flatten();
+        let ended: std::collections::BTreeSet<_> =
+            ended.filter(|id| last[id] == position).collect();
+        let made = ended.into_iter().filter(|id| {
+            let mut all = nodes.iter().flat_map(|node| node.outputs.iter().flatten());
+            all.any(|made| made == *id)
+        });
+        held -= made.map(bytes).sum::<usize>();
+    }
+    most
+}
+
+#[test]
+fn results_that_are_computed_again_give_the_same_bits_in_less_memory() {
+    let net = chain(36);
+    let bound = bind(&net, &[]).expect("binds");
+    let outputs = ["h35"];
+    let trained = with_gradients(
+        &bound,
+        &["x", "w0", "w20"],
+        &outputs,
+        &[],
+        GradientOptions::default(),
+    );
+    let trained = trained.expect("is written");
+    let again = trained.clone().recomputed();
+    assert_eq!(again.gradients, trained.gradients);
+    let count = |graph: &Graph, ends: &str| {
+        graph
+            .nodes
+            .iter()
+            .filter(|node| node.name.ends_with(ends))
+            .count()
+    };
+    // The last block is run once, and what crosses into a block is kept.
+    let n_again = count(&again.graph, ".again");
+    assert!((20..70).contains(&n_again), "{n_again}");
+    let [whole, less] = [&trained, &again].map(|graph| most_held(&graph.graph));
+    // Every `h` is held, 36; in blocks of about six, six and six.
+    assert!(2 * less < whole, "{less} of {whole} bytes");
+
+    let (x, dy) = (random(&[4, 8], 7), random(&[4, 8], 8));
+    let weights: Vec<Tensor> = ["w0", "w20"]
+        .iter()
+        .map(|name| {
+            let mut values = net.values.iter();
+            let value = values.find(|value| value.name == *name).expect("is there");
+            Tensor::clone(value.constant.as_deref().expect("is a constant"))
+        })
+        .collect();
+    let f32s = |tensor: &Tensor| {
+        Tensor::from_f64(DType::F32, tensor.shape().to_vec(), tensor.to_f64()).expect("fits")
+    };
+    let (x, dy) = (f32s(&x), f32s(&dy));
+    let given = [
+        ("x", &x),
+        ("w0", &weights[0]),
+        ("w20", &weights[1]),
+        (trained.output_gradients[0].as_str(), &dy),
+    ];
+    let results = |graph: &Graph| {
+        let bound = bind(graph, &[]).expect("binds");
+        run_wide(&bound, &given).expect("runs")
+    };
+    assert_eq!(results(&trained.graph), results(&again.graph));
 }
