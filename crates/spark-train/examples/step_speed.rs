@@ -45,6 +45,9 @@ struct Arguments {
     /// Time steps of what is left of the network, too, behind what training cannot change
     #[arg(long)]
     cut: bool,
+    /// Name so many steps of the plan, the slowest ones
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    slowest: usize,
     /// Threads
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = count(1, 1024))]
     threads: usize,
@@ -97,7 +100,13 @@ fn measure(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
         step.session().arena_bytes() / 1_000_000
     );
     let mut kernels: BTreeMap<(&str, String), (Duration, usize)> = BTreeMap::new();
-    for step in step.profile(&network, &lent, &targets, 3)? {
+    let mut steps = step.profile(&network, &lent, &targets, 3)?;
+    steps.sort_by_key(|step| std::cmp::Reverse(step.mean));
+    for step in steps.iter().take(arguments.slowest) {
+        let time = 1e3 * step.mean.unwrap_or_default().as_secs_f64();
+        println!("{time:9.2} ms  {}, {}, {}", step.name, step.kind, step.kernel);
+    }
+    for step in steps {
         let entry = kernels.entry((step.kind, step.kernel)).or_default();
         entry.0 += step.mean.unwrap_or_default();
         entry.1 += 1;

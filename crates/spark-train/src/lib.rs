@@ -36,8 +36,8 @@ pub use driving::driving_heads;
 pub use error::{Result, TrainError};
 pub use loss::OutputHeads;
 pub use network::{
-    AdaptedNetwork, Deployment, LayerSummary, MergedNetwork, Trunk, layers, with_free_batch,
-    with_head, with_outputs,
+    AdaptedNetwork, Deployment, LayerSummary, MergedNetwork, Trunk, layers,
+    with_calibrated_weights, with_free_batch, with_head, with_outputs,
 };
 pub use step::{Evaluation, EvaluationResult, StepResult, TrainingStep};
 pub use teacher::{Teacher, taught};

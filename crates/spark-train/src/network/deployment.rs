@@ -63,16 +63,7 @@ impl Deployment {
         }
         let options = options.clone().with_precision(precision);
         let options = options.with_activations(Activations::Exact);
-        // A layer whose result is an output is a step of its own, under its own name.
-        let mut apart = graph.clone();
-        for layer in super::layers::layers(graph) {
-            let results = layer.nodes.iter().map(|&node| graph.nodes[node].outputs[0]);
-            for result in results.flatten() {
-                if !apart.outputs.contains(&result) {
-                    apart.outputs.push(result);
-                }
-            }
-        }
+        let apart = layers_apart(graph);
         let bound = bind(&apart, input_shapes)?;
         let inputs = made_up(&bound)?;
         let inputs = lent(&inputs);
@@ -173,6 +164,20 @@ impl Deployment {
     }
 }
 
+/// The network with what its layers give as further outputs: each is then a step of its own, under its own name.
+pub(super) fn layers_apart(graph: &Graph) -> Graph {
+    let mut apart = graph.clone();
+    for layer in super::layers::layers(graph) {
+        let results = layer.nodes.iter().map(|&node| graph.nodes[node].outputs[0]);
+        for result in results.flatten() {
+            if !apart.outputs.contains(&result) {
+                apart.outputs.push(result);
+            }
+        }
+    }
+    apart
+}
+
 /// Inputs of the bound shapes: floats within 1 of zero, zeros of other types.
 fn made_up(bound: &StaticGraph) -> std::result::Result<Vec<(String, Tensor)>, ModelError> {
     let mut made = Vec::new();
@@ -191,7 +196,7 @@ fn made_up(bound: &StaticGraph) -> std::result::Result<Vec<(String, Tensor)>, Mo
     Ok(made)
 }
 
-fn lent(tensors: &[(String, Tensor)]) -> Vec<(&str, &Tensor)> {
+pub(super) fn lent(tensors: &[(String, Tensor)]) -> Vec<(&str, &Tensor)> {
     let tensors = tensors.iter();
     tensors
         .map(|(name, tensor)| (name.as_str(), tensor))

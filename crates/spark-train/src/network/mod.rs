@@ -8,6 +8,7 @@
 //! ```
 
 mod batch;
+mod calibrated;
 mod constant;
 mod deployment;
 mod formed;
@@ -32,6 +33,7 @@ use spark_onnx_graph::graph::Graph;
 
 use crate::error::{Result, TrainError};
 pub use batch::with_free_batch;
+pub use calibrated::with_calibrated_weights;
 use constant::{Operand, replace};
 pub use deployment::Deployment;
 pub use head::{with_head, with_outputs};
