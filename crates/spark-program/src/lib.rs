@@ -37,6 +37,7 @@ pub mod output;
 pub mod place;
 mod printable;
 mod progress;
+mod pulse;
 mod signals;
 
 use std::error::Error;
@@ -51,7 +52,8 @@ pub use indicatif::ProgressBar;
 pub use log::allows_colours;
 pub use printable::printable;
 pub use progress::progress;
-pub use signals::{postponed, sleep};
+pub use pulse::Pulse;
+pub use signals::{LastWords, postponed, sleep};
 
 /// What differs between programs.
 #[derive(Debug, Clone, Copy)]

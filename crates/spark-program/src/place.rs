@@ -4,7 +4,7 @@
 //! ```text
 //! file("missing/report.json")   cannot write `missing/report.json`: No such file or directory
 //! file("report.json")           a probe is made beside it and removed: nothing stays behind
-//! folder("a/b/c")               the nearest of a, a/b, a/b/c that is there must be a folder
+//! folder("a/b/c")               the nearest of a, a/b, a/b/c that is there must be a folder, and takes such a probe
 //! ```
 //!
 //! Deliberately absent: any promise. A disk may fill while the work goes on, so that writing has
@@ -29,25 +29,33 @@ pub fn file(path: &Path) -> Result<(), Unwritten> {
     })
 }
 
-/// Whether `path` is a folder or can become one.
+/// Whether `path` is a folder that can be written to, or can become one.
 ///
 /// # Errors
 ///
-/// [`Unwritten`] if it, or what it would lie in, is there and no folder.
+/// [`Unwritten`] if it, or what it would lie in, is there and no folder, or may not be written to.
 pub fn folder(path: &Path) -> Result<(), Unwritten> {
     let no_place = |source| Unwritten {
         path: path.to_owned(),
         source,
     };
     for place in path.ancestors() {
+        // A relative path of which nothing is there yet begins in the working directory.
+        let place = match place.as_os_str().is_empty() {
+            true => Path::new("."),
+            false => place,
+        };
         match fs::metadata(place) {
-            Ok(there) if there.is_dir() => return Ok(()),
+            Ok(there) if there.is_dir() => {
+                let probe = place.join(format!("probe-{}", std::process::id()));
+                return postponed(|| spark_files::check(&probe)).map_err(no_place);
+            }
             Ok(_) => return Err(no_place(io::ErrorKind::NotADirectory.into())),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            // A link that leads nowhere is in the way of a folder of its name.
+            Err(error) if error.kind() == io::ErrorKind::NotFound && !place.is_symlink() => {}
             Err(error) => return Err(no_place(error)),
         }
     }
-    // A relative path of which nothing is there yet begins in the working directory.
     Ok(())
 }
 
@@ -84,6 +92,19 @@ mod tests {
             let is_told = error.to_lowercase().contains("not a directory");
             assert!(is_told, "{error}");
         }
+        let nowhere = base.join("nowhere");
+        std::os::unix::fs::symlink(base.join("no-such"), &nowhere).unwrap();
+        let error = folder(&nowhere.join("inside")).unwrap_err().to_string();
+        assert!(error.contains("No such file"), "{error}");
+        fs::remove_file(&nowhere).unwrap();
+        // Nobody makes folders there, whatever their rights.
+        let error = folder(Path::new("/sys/spark/inside")).unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .starts_with("cannot write `/sys/spark/inside`"),
+            "{error}"
+        );
         assert_eq!(fs::read_dir(&base).unwrap().count(), 1);
         assert_eq!(fs::read_to_string(&taken).unwrap(), "kept");
         fs::remove_dir_all(&base).unwrap();

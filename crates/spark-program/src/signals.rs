@@ -3,6 +3,7 @@
 //! ```text
 //! SIGPIPE          the process ends at once and says nothing, as `yes | head -1` does
 //! SIGINT, SIGTERM  no file being written   the process ends at once, by that signal
+//!                  while `LastWords` are   … and says them first
 //!                  inside `postponed`      … when it is over, so that the file is whole; the user is
 //!                                          told if that takes longer than a moment
 //!                  inside `sleep`          … it wakes and says so: the program ends itself
@@ -12,7 +13,7 @@
 //! Rust ignores SIGPIPE, so that a closed pipe would be an error of `println` and a panic.
 //! Deliberately absent: SIGHUP and the rest, which keep their defaults.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 use signal_hook::consts::{SIGINT, SIGPIPE, SIGTERM};
@@ -28,11 +29,14 @@ struct State {
     n_postponing: usize,
     /// The signal that waits.
     received: Option<i32>,
+    /// What is said when a signal ends the process at once.
+    last_words: Option<String>,
 }
 
 static STATE: Mutex<State> = Mutex::new(State {
     n_postponing: 0,
     received: None,
+    last_words: None,
 });
 static RECEIVED: Condvar = Condvar::new();
 
@@ -59,7 +63,11 @@ pub(crate) fn let_files_be_finished() {
     let receive = move || {
         for signal in signals.forever() {
             let mut state = state();
-            if state.n_postponing == 0 || state.received.is_some() {
+            let is_idle = state.n_postponing == 0;
+            if is_idle || state.received.is_some() {
+                if let Some(words) = state.last_words.take().filter(|_| is_idle) {
+                    say_before_the_end(words);
+                }
                 end(signal);
             }
             state.received = Some(signal);
@@ -85,6 +93,39 @@ fn say_what_is_waited_for() {
         tell(
             "the program ends when the file under way is written; a second signal ends it at once",
         );
+    }
+}
+
+/// Says it within a moment or not at all: whoever reads stderr may have stopped, and the program is to end.
+fn say_before_the_end(words: String) {
+    let (done, is_done) = mpsc::channel();
+    let say = move || {
+        tell(words);
+        // Nobody waits any more if it took too long.
+        let _ = done.send(());
+    };
+    if std::thread::Builder::new().spawn(say).is_ok() {
+        let _ = is_done.recv_timeout(A_MOMENT);
+    }
+}
+
+/// What Ctrl-C says before it ends the program, while this value lives: where the user stands then. Of two the later one is said, and
+/// none when either is gone. A signal that waits for a file under way ends the program without them.
+#[derive(Debug)]
+#[must_use = "the words are said while this lives"]
+pub struct LastWords(());
+
+impl LastWords {
+    /// From now on.
+    pub fn new(words: impl Into<String>) -> Self {
+        state().last_words = Some(words.into());
+        Self(())
+    }
+}
+
+impl Drop for LastWords {
+    fn drop(&mut self) {
+        state().last_words = None;
     }
 }
 

@@ -11,6 +11,7 @@
 //! comparison what training gained beside a bias and a constant                          compare
 //! trainer    order, AdamW, checkpoints, the best epoch; goes on where it was killed      Trainer
 //!            samples in memory and on the disk                                           Samples, StoredSamples
+//! tensorboard events of a run as TensorBoard reads them                                    TensorBoard
 //! ```
 //!
 //! The base stays as it is: its weights are constants that are packed once, and only factors, magnitudes and modules that are
@@ -27,6 +28,7 @@ mod loss;
 mod network;
 mod step;
 mod teacher;
+mod tensorboard;
 mod trainer;
 
 pub use comparison::{Comparison, Errors, HeadComparison, compare};
@@ -41,6 +43,7 @@ pub use network::{
 };
 pub use step::{Evaluation, EvaluationResult, StepResult, TrainingStep};
 pub use teacher::{Teacher, taught};
+pub use tensorboard::TensorBoard;
 pub use trainer::{
     Decay, Ended, Event, Go, Observer, Outcome, Sample, SampleRange, SampleWriter, Samples,
     StoredSamples, Trainer, TrainerSettings, digest,

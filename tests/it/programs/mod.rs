@@ -22,6 +22,8 @@ mod segments;
 mod sparkpilot;
 #[cfg(feature = "train")]
 mod tuning;
+#[cfg(feature = "train")]
+mod tuning_trouble;
 mod weights;
 
 use std::ffi::OsStr;

@@ -22,6 +22,9 @@ pub(crate) struct Train {
     /// Write the result as JSON
     #[arg(long, value_name = "FILE", conflicts_with_all = ["dry_run", "create_adapter"])]
     pub(crate) json: Option<PathBuf>,
+    /// Write losses, rate and speed for TensorBoard: a new file in this folder
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["dry_run", "create_adapter"])]
+    pub(crate) tensorboard: Option<PathBuf>,
 }
 
 /// A run that was begun.
@@ -33,6 +36,15 @@ pub(crate) struct Begun {
     /// Write the result as JSON
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
+}
+
+#[derive(Args)]
+pub(crate) struct Resume {
+    #[command(flatten)]
+    pub(crate) begun: Begun,
+    /// Write losses, rate and speed for TensorBoard: a new file in this folder
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) tensorboard: Option<PathBuf>,
 }
 
 #[derive(Args)]

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use spark_program::{about, progress, tell};
+use spark_program::{Pulse, about, progress, tell};
 use sparkpilot::bench::read_batches;
 use sparkpilot::dora::loss::{Head, HeadKind};
 use sparkpilot::dora::{Adapter, DoraConfig};
@@ -16,7 +16,7 @@ use sparkpilot::train::{
     digest, driving_heads, layers,
 };
 
-use super::drives::{self, Drives};
+use super::drives::{self, Drives, Untaken};
 use super::run::{Format, Options, Run, Taught, usage};
 
 /// Of 20 frames a second of a drive, one of so many.
@@ -33,7 +33,7 @@ pub(crate) struct Material {
     samples: StoredSamples,
     training: Range<usize>,
     held_back: Range<usize>,
-    /// Videos of drives that gave no pictures.
+    /// Logs and videos of drives that could not be read.
     pub(crate) left_out: Vec<PathBuf>,
 }
 
@@ -80,9 +80,9 @@ impl Material {
         let mut samples = drives::samples()?;
         let mut teach = |inputs| -> Result<(), Box<dyn Error>> {
             let sample = teacher.sample(inputs).map_err(about(of_teacher))?;
-            Ok(samples.push(&sample)?)
+            samples.push(&sample).map_err(drives::unkept)
         };
-        let mut left_out = Vec::new();
+        let mut untaken = Untaken::default();
         match data.is_dir() {
             true => {
                 let drives = Drives {
@@ -91,11 +91,12 @@ impl Material {
                     every: run.options.every.unwrap_or(EVERY),
                     left_out: run.options.left_out.as_deref(),
                 };
-                left_out = drives::each(&graph, &drives, &mut teach)?;
+                untaken = drives::each(&graph, &drives, &mut teach)?;
             }
             false => {
                 let all = read_batches(data, &model.display().to_string(), &graph)?;
                 let bar = progress(Some(all.len() as u64)).with_message("teacher");
+                let _pulse = Pulse::of(&bar);
                 for inputs in all {
                     teach(inputs)?;
                     bar.inc(1);
@@ -103,14 +104,19 @@ impl Material {
                 bar.finish_and_clear();
             }
         }
-        let samples = samples.finish()?;
+        let samples = samples.finish().map_err(drives::unkept)?;
         let n = samples.len();
         let n_held_back = (n as f64 * val_split).round() as usize;
         let n_training = n.saturating_sub(n_held_back + gap);
         if n_training < *batch_size {
-            return usage(&format!(
+            let few = format!(
                 "of {n} frames {n_held_back} are held back (--val-split) and {gap} left out (--gap): {n_training} are left, fewer than the {batch_size} of a step (--batch-size)"
-            ));
+            );
+            return match untaken.left_out.len() + untaken.n_cut {
+                0 => usage(&few),
+                // With what cannot be read there would be more.
+                n => Err(format!("{few}; {n} logs and videos cannot be read to their end").into()),
+            };
         }
         if n_held_back == 0 && *val_split > 0.0 {
             let none = format!("--val-split: {val_split} of {n} frames holds back none");
@@ -133,7 +139,7 @@ impl Material {
             training: 0..n_training,
             held_back: n - n_held_back..n,
             samples,
-            left_out,
+            left_out: untaken.left_out,
         })
     }
 

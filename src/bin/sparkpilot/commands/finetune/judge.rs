@@ -15,7 +15,7 @@ use super::run::{Run, Taught};
 const NOTHING: f64 = 1e-7;
 
 pub(crate) fn eval(begun: &Begun) -> Result<ExitCode, Box<dyn Error>> {
-    let run = Run::begun(&begun.output, begun.json.clone())?;
+    let run = Run::begun(&begun.output, begun.json.clone(), None)?;
     let material = Material::read(&run)?;
     run.hold_against(&material.frames()?)?;
     let network = material.opened(&run)?;

@@ -20,9 +20,11 @@ use std::error::Error;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use spark_program::{Devices, check_devices};
+use spark_program::{Devices, check_devices, tell};
+use sparkpilot::hal::config::{PRECISION, PrecisionChoice, config};
+use sparkpilot::onnx::Precision;
 
-use arguments::{Begun, Merge, Train};
+use arguments::{Begun, Merge, Resume, Train};
 
 // What is written on it here would stand on every command that takes these options in.
 #[derive(Args)]
@@ -37,7 +39,7 @@ enum Command {
     /// Begin a run
     Train(Box<Train>),
     /// Go on with a run from its last checkpoint
-    Resume(Begun),
+    Resume(Resume),
     /// Judge a run's adapter on the frames that are held back
     Eval(Begun),
     /// Write the network with an adapter in its weights
@@ -46,6 +48,14 @@ enum Command {
 
 pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn Error>> {
     check_devices(Devices::Cpu)?;
+    if let PrecisionChoice::Fixed(precision) = config().precision
+        && precision != Precision::Fp32
+    {
+        tell(format!(
+            "warning: {}={precision} has no effect here: steps are computed in fp32, and --qat says what weights are rounded to",
+            PRECISION.name
+        ));
+    }
     match arguments.command {
         Command::Train(train) => train::begin(*train),
         Command::Resume(begun) => train::resume(&begun),

@@ -2,7 +2,7 @@
 
 use std::error::Error;
 use std::fs::File;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
@@ -79,10 +79,19 @@ pub(crate) struct Options {
     #[arg(skip)]
     #[serde(default)]
     pub(crate) frames: Option<[String; 2]>,
-    /// Videos that it was begun without, as they gave no pictures; nothing before it is begun.
+    /// Logs and videos of segments that it was begun without, as they could not be read; nothing before it is begun.
     #[arg(skip)]
     #[serde(default)]
     pub(crate) left_out: Option<Vec<PathBuf>>,
+}
+
+impl Options {
+    /// The files and folders that a run reads, as they are called in its file.
+    fn inputs_mut(&mut self) -> impl Iterator<Item = (&'static str, &mut PathBuf)> {
+        let inputs = [("model", &mut self.model), ("data", &mut self.data)];
+        let teacher = self.teacher.as_mut().map(|path| ("teacher", path));
+        inputs.into_iter().chain(teacher)
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, ValueEnum, Serialize, Deserialize)]
@@ -137,14 +146,16 @@ pub(crate) struct Run {
     pub(crate) options: Options,
     pub(crate) folder: PathBuf,
     pub(crate) json: Option<PathBuf>,
+    pub(crate) tensorboard: Option<PathBuf>,
 }
 
 impl Run {
-    /// Options that make a run; nothing is read yet.
+    /// Options that make a run; nothing is read yet. What they name it keeps from the root on, to be found from any folder.
     pub(crate) fn new(
-        options: Options,
+        mut options: Options,
         folder: PathBuf,
         json: Option<PathBuf>,
+        tensorboard: Option<PathBuf>,
     ) -> Result<Self, Box<dyn Error>> {
         if options.qat.is_none() && options.teacher.is_none() {
             return usage(
@@ -154,17 +165,25 @@ impl Run {
         if !options.data.is_dir() && (options.every.is_some() || options.camera.is_some()) {
             return usage("--every and --camera are of a folder of drives, and --data is none");
         }
+        for (_, path) in options.inputs_mut() {
+            *path = std::path::absolute(&*path).map_err(about(path))?;
+        }
         let run = Self {
             options,
             folder,
             json,
+            tensorboard,
         };
         run.check_outputs()?;
         Ok(run)
     }
 
     /// The run that was begun in a folder.
-    pub(crate) fn begun(folder: &Path, json: Option<PathBuf>) -> Result<Self, Box<dyn Error>> {
+    pub(crate) fn begun(
+        folder: &Path,
+        json: Option<PathBuf>,
+        tensorboard: Option<PathBuf>,
+    ) -> Result<Self, Box<dyn Error>> {
         let path = folder.join(FILE);
         if !path.exists() {
             return usage(&format!(
@@ -176,10 +195,17 @@ impl Run {
         let mut options: Options = serde_json::from_slice(&bytes)
             .map_err(|error| format!("`{}` is not what `train` wrote: {error}", path.display()))?;
         options.left_out.get_or_insert_default();
+        for (name, input) in options.inputs_mut() {
+            if let Err(error) = std::fs::metadata(&*input) {
+                let gone = format!("{name} is `{}`: {error}", input.display());
+                return Err(about(&path)(io::Error::new(error.kind(), gone)).into());
+            }
+        }
         let run = Self {
             options,
             folder: folder.to_owned(),
             json,
+            tensorboard,
         };
         run.check_outputs()?;
         Ok(run)
@@ -231,8 +257,49 @@ impl Run {
         self.folder.join("adapter")
     }
 
+    /// What somebody types to have this done with the run.
+    pub(crate) fn command(&self, what: &str) -> String {
+        let program = std::env::args_os().next().map(PathBuf::from);
+        let program = program.as_deref().and_then(Path::file_name);
+        let program = match program.map(|name| name.to_string_lossy()) {
+            // The example, which has no other commands.
+            Some(name) if name == "finetune" => name.into_owned(),
+            Some(name) => format!("{name} finetune"),
+            None => "sparkpilot finetune".to_owned(),
+        };
+        let folder = self.folder.display().to_string();
+        let is_plain = |c: char| c.is_alphanumeric() || "/._-+=:,@%".contains(c);
+        let folder = match folder.chars().all(is_plain) {
+            true => folder,
+            false => format!("'{}'", folder.replace('\'', r"'\''")),
+        };
+        format!("{program} {what} --output {folder}")
+    }
+
+    /// Refuses a place for results among what is read and kept.
+    fn keep_off(&self, option: &str, place: &Path) -> Result<(), Box<dyn Error>> {
+        let whole = |path: &Path| std::fs::canonicalize(path).ok();
+        let place = std::path::absolute(place).map_err(about(place))?;
+        // What is not there yet will lie in the nearest folder that is.
+        let place = place.ancestors().find_map(whole);
+        for folder in [&self.options.data, &self.folder.join("checkpoints")] {
+            let is_below = |place: &PathBuf| {
+                whole(folder).is_some_and(|folder| folder.is_dir() && place.starts_with(folder))
+            };
+            if place.as_ref().is_some_and(is_below) {
+                let folder = folder.display();
+                return usage(&format!("{option}: what lies below `{folder}` is kept"));
+            }
+        }
+        Ok(())
+    }
+
     /// The result's file is none that is read, and can be written: asked before the work, not after it.
     fn check_outputs(&self) -> Result<(), Box<dyn Error>> {
+        if let Some(folder) = &self.tensorboard {
+            self.keep_off("--tensorboard", folder)?;
+            place::folder(folder)?;
+        }
         let Some(json) = &self.json else {
             return Ok(());
         };
@@ -248,20 +315,10 @@ impl Run {
         inputs.extend(own.iter().map(PathBuf::as_path));
         inputs.push(&tensors);
         output::keep_apart(inputs, [json.as_path()])?;
-        let whole = |path: &Path| std::fs::canonicalize(path).ok();
         let parent = json
             .parent()
             .filter(|parent| !parent.as_os_str().is_empty());
-        let parent = whole(parent.unwrap_or(Path::new(".")));
-        for folder in [&self.options.data, &self.folder.join("checkpoints")] {
-            let is_below = |parent: &PathBuf| {
-                whole(folder).is_some_and(|folder| folder.is_dir() && parent.starts_with(folder))
-            };
-            if parent.as_ref().is_some_and(is_below) {
-                let folder = folder.display();
-                return usage(&format!("--json: what lies below `{folder}` is kept"));
-            }
-        }
+        self.keep_off("--json", parent.unwrap_or(Path::new(".")))?;
         place::file(json)?;
         Ok(())
     }

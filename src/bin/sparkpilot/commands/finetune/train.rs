@@ -2,31 +2,39 @@
 
 use std::error::Error;
 use std::fs::File;
-use std::io::Write as _;
+use std::io::{self, Write as _};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use spark_program::{about, postponed, progress, sleep, tell};
+use spark_program::{LastWords, Pulse, about, place, postponed, progress, sleep, tell};
 use sparkpilot::dora::optim::LoraPlus;
 use sparkpilot::onnx::{DType, RunOptions, Tensor};
 use sparkpilot::train::{
-    AdaptedNetwork, Ended, Event, Go, Outcome, Samples, TrainError, Trainer, TrainerSettings,
-    TrainingStep,
+    AdaptedNetwork, Ended, Event, Go, Observer as _, Outcome, Samples, TensorBoard, TrainError,
+    Trainer, TrainerSettings, TrainingStep,
 };
 
-use super::arguments::{Begun, Train};
+use super::arguments::{Resume, Train};
 use super::data::{Material, described, described_heads, plain};
 use super::judge;
 use super::run::{Run, usage};
 
 pub(crate) fn begin(train: Train) -> Result<ExitCode, Box<dyn Error>> {
-    let mut run = Run::new(train.options, train.output, train.json)?;
+    let mut run = Run::new(train.options, train.output, train.json, train.tensorboard)?;
     if !train.dry_run && run.is_begun() {
         return usage(&format!(
             "there is a run in `{}`: `resume` goes on with it, or take another folder",
             run.folder.display()
         ));
     }
+    if !train.dry_run {
+        place::folder(&run.folder)?;
+    }
+    let words = LastWords::new(match run.options.data.is_dir() {
+        true => "stopped, nothing was written; decoded pictures are kept for the next time",
+        false => "stopped, nothing was written",
+    });
     let material = Material::read(&run)?;
     let network = material.adapted(&run)?;
     println!("{}", described(network.adapter()));
@@ -34,7 +42,9 @@ pub(crate) fn begin(train: Train) -> Result<ExitCode, Box<dyn Error>> {
     if train.dry_run {
         return dry_run(&run, &material, &network);
     }
-    run.begin(material.frames()?, material.left_out.clone())?;
+    let frames = material.frames()?;
+    drop(words);
+    run.begin(frames, material.left_out.clone())?;
     if train.create_adapter {
         postponed(|| network.adapter().save(&run.adapter()))?;
         println!("written: {}", run.adapter().display());
@@ -43,11 +53,20 @@ pub(crate) fn begin(train: Train) -> Result<ExitCode, Box<dyn Error>> {
     train_on(&run, &material, network, false)
 }
 
-pub(crate) fn resume(begun: &Begun) -> Result<ExitCode, Box<dyn Error>> {
-    let run = Run::begun(&begun.output, begun.json.clone())?;
+pub(crate) fn resume(resume: &Resume) -> Result<ExitCode, Box<dyn Error>> {
+    let begun = &resume.begun;
+    let board = resume.tensorboard.clone();
+    let run = Run::begun(&begun.output, begun.json.clone(), board)?;
+    place::folder(&run.folder)?;
+    let folder = run.folder.display();
+    let words = LastWords::new(format!(
+        "stopped: the run in `{folder}` is as it was; `{}` goes on",
+        run.command("resume")
+    ));
     let material = Material::read(&run)?;
     let network = material.adapted(&run)?;
     println!("{}", described(network.adapter()));
+    drop(words);
     train_on(&run, &material, network, true)
 }
 
@@ -57,6 +76,7 @@ fn train_on(
     network: AdaptedNetwork,
     resumes: bool,
 ) -> Result<ExitCode, Box<dyn Error>> {
+    let _words = LastWords::new(format!("stopped: `{}` goes on", run.command("resume")));
     let (training, held_back) = (material.training(), material.held_back());
     let mut trainer = Trainer::new(
         network,
@@ -68,12 +88,17 @@ fn train_on(
     )?;
     let path = run.folder.join("metrics.jsonl");
     let metrics = File::options().create(true).append(true).open(&path);
+    let board = run.tensorboard.as_deref().map(TensorBoard::new);
     let mut told = Told {
         metrics: Some(metrics.map_err(about(&path))?),
+        board: board.transpose()?,
         bar: progress(None).with_message("training"),
+        is_unheard: false,
         epochs: run.options.epochs,
+        checkpoint: None,
         signal: None,
     };
+    let pulse = Pulse::of(&told.bar);
     let began = Instant::now();
     let result = postponed(|| -> Result<_, Box<dyn Error>> {
         let resumed = match resumes {
@@ -93,25 +118,31 @@ fn train_on(
         trainer.network().adapter().save(&run.adapter())?;
         Ok((before, outcome, best))
     });
+    drop(pulse);
     told.bar.finish_and_clear();
     let (before, outcome, best) = result?;
-    say(run, before, &outcome, best, began.elapsed());
-    match told.signal {
-        Some(code) => Ok(ExitCode::from(code)),
-        None => judge::judge(run, material, trainer.network()),
+    say(before, &outcome, best, began.elapsed());
+    if let Some(code) = told.signal {
+        if let Some(folder) = &told.checkpoint {
+            println!("the checkpoint to go on from: {}", folder.display());
+        }
+        println!("go on with: {}", run.command("resume"));
+        return Ok(ExitCode::from(code));
     }
+    let _words = LastWords::new(format!(
+        "stopped: the adapter is written, and `{}` judges it",
+        run.command("eval")
+    ));
+    judge::judge(run, material, trainer.network())
 }
 
-fn say(run: &Run, before: u64, outcome: &Outcome, best: Option<u64>, took: Duration) {
-    let (steps, folder) = (outcome.steps, run.folder.display());
-    let took = took.as_secs_f64();
+fn say(before: u64, outcome: &Outcome, best: Option<u64>, took: Duration) {
+    let (steps, took) = (outcome.steps, took.as_secs_f64());
     match outcome.ended {
         Ended::Done if steps == before => println!("all {steps} steps had been made"),
         Ended::Done => println!("{} steps in {took:.1} s", steps - before),
         Ended::Patience => println!("nothing has got better any more, after step {steps}"),
-        Ended::Stopped => {
-            println!("stopped after step {steps}: `finetune resume --output {folder}` goes on");
-        }
+        Ended::Stopped => println!("stopped after step {steps}"),
     }
     match (outcome.best, best) {
         (Some((loss, step)), Some(_)) => {
@@ -147,8 +178,14 @@ fn settings(run: &Run) -> TrainerSettings {
 struct Told {
     /// Nothing after it could not be written to.
     metrics: Option<File>,
+    /// The same.
+    board: Option<TensorBoard>,
     bar: spark_program::ProgressBar,
+    /// Whether a line on stdout could not be written.
+    is_unheard: bool,
     epochs: usize,
+    /// The last one that was written.
+    checkpoint: Option<PathBuf>,
     /// Exit code of the signal that ended the run.
     signal: Option<u8>,
 }
@@ -156,6 +193,7 @@ struct Told {
 impl Told {
     fn event(&mut self, event: &Event) -> Go {
         self.record(event);
+        self.show(event);
         match event {
             Event::Step {
                 step,
@@ -183,8 +221,9 @@ impl Told {
                     epoch + 1,
                     self.epochs
                 );
-                self.bar.suspend(|| println!("{line}"));
+                self.say(&line);
             }
+            Event::Saved { folder, .. } => self.checkpoint = Some(folder.clone()),
             Event::Damaged { folder, reason } => {
                 tell(format!("{}: {reason}; passed over", folder.display()));
             }
@@ -210,6 +249,30 @@ impl Told {
                 "metrics.jsonl: {error}; nothing more is written to it"
             ));
             self.metrics = None;
+        }
+    }
+
+    /// A line on stdout with the bar out of the way. Not by `println!`, whose panic on a full disk would tell of itself while the bar is
+    /// held, and wait for the bar for ever.
+    fn say(&mut self, line: &str) {
+        let said = self.bar.suspend(|| writeln!(io::stdout(), "{line}"));
+        if let Err(error) = said
+            && !std::mem::replace(&mut self.is_unheard, true)
+        {
+            tell(format!("stdout: {error}; the run goes on"));
+        }
+    }
+
+    /// The same for TensorBoard.
+    fn show(&mut self, event: &Event) {
+        let Some(board) = &mut self.board else {
+            return;
+        };
+        let _ = board.event(event); // it never stops a run
+        if let Some(error) = board.failure() {
+            let path = board.path().display();
+            tell(format!("{path}: {error}; nothing more is written to it"));
+            self.board = None;
         }
     }
 }
