@@ -104,7 +104,10 @@ fn measure(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     steps.sort_by_key(|step| std::cmp::Reverse(step.mean));
     for step in steps.iter().take(arguments.slowest) {
         let time = 1e3 * step.mean.unwrap_or_default().as_secs_f64();
-        println!("{time:9.2} ms  {}, {}, {}", step.name, step.kind, step.kernel);
+        println!(
+            "{time:9.2} ms  {}, {}, {}",
+            step.name, step.kind, step.kernel
+        );
     }
     for step in steps {
         let entry = kernels.entry((step.kind, step.kernel)).or_default();

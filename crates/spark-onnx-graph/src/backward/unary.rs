@@ -135,6 +135,15 @@ fn slope(f: Unary, b: &mut Builder, x: ValueId, y: ValueId) -> Built {
             let density = bell(b, x, 1.0)?;
             b.times(density, 2.0 / PI.sqrt())
         }
+        // By the result, where its sign says that of the operand.
+        Unary::Elu { alpha } if alpha > 0.0 => line_below(b, y, (1.0, alpha.into()), 1.0),
+        Unary::Selu { alpha, gamma } if alpha > 0.0 && gamma > 0.0 => {
+            let below = f64::from(alpha) * f64::from(gamma);
+            line_below(b, y, (1.0, below), gamma.into())
+        }
+        Unary::Celu { alpha } if alpha > 0.0 => {
+            line_below(b, y, (1.0 / f64::from(alpha), 1.0), 1.0)
+        }
         Unary::Elu { alpha } => exponential_below(b, x, alpha.into(), 1.0, 1.0),
         Unary::Selu { alpha, gamma } => {
             exponential_below(b, x, f64::from(alpha) * f64::from(gamma), 1.0, gamma.into())
@@ -207,6 +216,14 @@ fn bell(b: &mut Builder, x: ValueId, factor: f64) -> Built {
     let square = b.square(x)?;
     let exponent = b.times(square, -factor)?;
     b.unary(Unary::Exp, exponent)
+}
+
+/// `factor * y + shift` up to 0, `above` beyond.
+fn line_below(b: &mut Builder, y: ValueId, (factor, shift): (f64, f64), above: f64) -> Built {
+    let is_below = b.compare(Binary::LessOrEqual, y, 0.0)?;
+    let slope = b.times(y, factor)?;
+    let slope = b.add_number(slope, shift)?;
+    b.keep_where(is_below, slope, above)
 }
 
 /// `factor * exp(x / width)` up to 0, `above` beyond.

@@ -2,13 +2,16 @@
 //!
 //! ```text
 //! y = conv(x, w)     dx = transposed conv(dy, w), as long as x
-//!                    dw = for each tap: dy times what the tap lies on, a product of matrices
+//!                    dw = for each tap: dy times what the tap lies on, a product of matrices; one product of all taps where x or dy has few channels
 //! average            as a convolution with equal weights, of each channel alone
 //! maximum            the elements of each window gathered; the gradient goes to the position of the first largest
 //! ```
 
 use super::operator::{At, Backward};
-use crate::building::{Builder, Built, MOST_TAPS, reaching, rows, sum_to_channels, under_tap};
+use crate::building::{
+    Builder, Built, MOST_TAPS, Products, reaching, rows, spread_under_taps, sum_to_channels,
+    under_tap, under_taps,
+};
 use crate::graph::infer::op_error;
 use crate::graph::{
     ArgReduce, Concat, Conv, ConvTranspose, Gather, GlobalPool, MatMul, OpError, Pad, PadMode,
@@ -40,14 +43,7 @@ impl Backward for ConvTranspose {
         let (x_shape, w_shape) = (at.shape(0)?, at.shape(1)?);
         let transposed = conv_transpose_windows(self, &x_shape[2..], &w_shape[2..])?;
         // As windows of the convolution whose gradient this operator is: from its result to its operand.
-        let windows: Vec<WindowAxis> = transposed
-            .iter()
-            .map(|w| WindowAxis {
-                input: w.output,
-                output: w.input,
-                ..*w
-            })
-            .collect();
+        let windows: Vec<WindowAxis> = transposed.iter().map(WindowAxis::reversed).collect();
         let is_nothing = windows.iter().any(|w| w.input == 0 || w.output == 0);
         if is_nothing && operand < 2 {
             return zeros_like(at, operand);
@@ -119,15 +115,35 @@ fn of_weights(
     windows: &[WindowAxis],
     groups: usize,
 ) -> Built {
-    let x = reaching(b, x, windows)?;
     let (c, m) = (b.ty(x).shape[1], b.ty(dy).shape[1]);
     let (c, m) = (c / groups, m / groups);
     let kernel: Vec<usize> = windows.iter().map(|w| w.kernel).collect();
     let n_taps: usize = kernel.iter().product();
+    let mut shape = vec![groups * m, c];
+    shape.extend(kernel);
     if n_taps > MOST_TAPS {
         return Err(op_error!(
             "by weights of more than {MOST_TAPS} taps it is not written in operators"
         ));
+    }
+    let products = Products::of(windows, c * groups, m * groups, groups);
+    if products == Products::SpreadTaps {
+        let spread: Vec<WindowAxis> = windows.iter().map(WindowAxis::reversed).collect();
+        let of_dy = spread_under_taps(b, dy, &spread)?;
+        let [of_dy, of_x] = [rows(b, of_dy, 1)?, rows(b, x, 1)?];
+        let taps = product_over_rows(b, of_dy, of_x)?;
+        let taps = b.reshape(taps, &[n_taps, m, c])?;
+        let taps = b.transpose(taps, vec![1, 2, 0])?;
+        return b.reshape(taps, &shape);
+    }
+    let x = reaching(b, x, windows)?;
+    if products == Products::UnderTaps {
+        let under = under_taps(b, x, windows)?;
+        let [of_dy, of_x] = [rows(b, dy, 1)?, rows(b, under, 1)?];
+        let taps = product_over_rows(b, of_dy, of_x)?;
+        let taps = b.reshape(taps, &[m, n_taps, c])?;
+        let taps = b.transpose(taps, vec![0, 2, 1])?;
+        return b.reshape(taps, &shape);
     }
     // A product of one channel with one is a sum.
     let is_depthwise = c == 1 && m == 1;
@@ -154,8 +170,6 @@ fn of_weights(
         [one] => *one,
         taps => b.op(Concat { axis: 2 }, taps)?,
     };
-    let mut shape = vec![groups * m, c];
-    shape.extend(kernel);
     b.reshape(taps, &shape)
 }
 

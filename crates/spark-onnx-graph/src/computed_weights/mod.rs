@@ -2,7 +2,10 @@
 //!
 //! ```text
 //! y = conv(x, w)              for each tap:  what it lies on  *  its weights,  added up
+//!     of few channels         what lies under all taps, side by side  *  the weights of all taps
+//!                             or  x  *  the weights of all taps,  each moved to where its tap lies, added up
 //! y = transposed conv(x, w)   for each tap:  x  *  its weights,  as far apart as the steps are, moved by the tap, added up
+//!     of few inputs           x so for all taps, side by side  *  the weights of all taps
 //! ```
 //!
 //! An engine packs constant weights once, for kernels that nothing here comes near. Weights that a run computes, as those of
@@ -11,7 +14,10 @@
 //! A bias that is computed is added behind. Deliberately absent: windows of so many taps that their nodes would be too many.
 
 use crate::ModelError;
-use crate::building::{Builder, Built, MOST_TAPS, images, padded, reaching, rows, under_tap};
+use crate::building::{
+    Builder, Built, MOST_TAPS, Products, channels_under_tap, images, reaching, rows,
+    spread_under_tap, spread_under_taps, under_tap, under_taps,
+};
 use crate::graph::{
     Conv, ConvTranspose, MatMul, Node, Op, OpError, StaticGraph, StaticValue, ValueId, WindowAxis,
     conv_transpose_windows, conv_windows,
@@ -133,6 +139,17 @@ fn convolved(b: &mut Builder, op: &Conv, x: ValueId, w: ValueId) -> Built {
     if windows.iter().any(|w| w.input == 0 || w.output == 0) {
         return nothing(b, x, w_shape[0], &windows);
     }
+    match Products::of(&windows, w_shape[1], w_shape[0], op.groups) {
+        Products::SpreadTaps => return products_moved(b, x, w, &windows),
+        Products::UnderTaps => {
+            let x = reaching(b, x, &windows)?;
+            let under = under_taps(b, x, &windows)?;
+            let positions: Vec<usize> = windows.iter().map(|w| w.output).collect();
+            // [m, c, taps] -> [taps * c, m]
+            return of_all_taps(b, under, w, vec![2, 1, 0], &positions);
+        }
+        Products::ByTap => {}
+    }
     let x = reaching(b, x, &windows)?;
     let taps = weights_of_taps(b, w, op.groups)?;
     let is_depthwise = w_shape[1] == 1 && w_shape[0] == op.groups;
@@ -154,6 +171,45 @@ fn convolved(b: &mut Builder, op: &Conv, x: ValueId, w: ValueId) -> Built {
     }
     let positions: Vec<usize> = windows.iter().map(|w| w.output).collect();
     images(b, sum, x_shape[0], &positions)
+}
+
+/// A convolution of few outputs: what moves under the taps is what the product of all of them gives.
+fn products_moved(b: &mut Builder, x: ValueId, w: ValueId, windows: &[WindowAxis]) -> Built {
+    let (x_shape, w_shape) = (b.shape(x), b.shape(w));
+    let (m, c) = (w_shape[0], w_shape[1]);
+    let n_taps: usize = w_shape[2..].iter().product();
+    let w = b.reshape(w, &[m, c, n_taps])?;
+    let w = b.transpose(w, vec![1, 2, 0])?;
+    let w = b.reshape(w, &[1, c, n_taps * m])?;
+    let pixels = rows(b, x, 1)?;
+    let products = b.op(MatMul, &[pixels, w])?;
+    let products = images(b, products, x_shape[0], &x_shape[2..])?;
+    let products = reaching(b, products, windows)?;
+    let mut terms = Vec::with_capacity(n_taps);
+    for tap in 0..n_taps {
+        let channels = tap * m..(tap + 1) * m;
+        terms.push(channels_under_tap(b, products, windows, tap, channels)?);
+    }
+    b.sum(&terms)
+}
+
+/// What lies under all taps, side by side, as rows times weights `[a, b, k...]` in an order whose last are the columns, as images.
+fn of_all_taps(
+    b: &mut Builder,
+    x: ValueId,
+    w: ValueId,
+    order: Vec<usize>,
+    positions: &[usize],
+) -> Built {
+    let (n, shape) = (b.shape(x)[0], b.shape(w));
+    let extents = [shape[0], shape[1], shape[2..].iter().product()];
+    let [n_rows, columns] = [extents[order[0]] * extents[order[1]], extents[order[2]]];
+    let w = b.reshape(w, &extents)?;
+    let w = b.transpose(w, order)?;
+    let w = b.reshape(w, &[1, n_rows, columns])?;
+    let pixels = rows(b, x, 1)?;
+    let product = b.op(MatMul, &[pixels, w])?;
+    images(b, product, n, positions)
 }
 
 /// What comes of pictures that have no pixel, or of windows that have no place.
@@ -178,6 +234,14 @@ fn spread(b: &mut Builder, op: &ConvTranspose, x: ValueId, w: ValueId) -> Built 
     if windows.iter().any(|w| w.input == 0 || w.output == 0) {
         return nothing(b, x, w_shape[1] * op.conv.groups, &windows);
     }
+    let spread: Vec<WindowAxis> = windows.iter().map(WindowAxis::reversed).collect();
+    let (c, m) = (w_shape[1] * op.conv.groups, w_shape[0]);
+    if m <= c && Products::of(&spread, c, m, op.conv.groups) != Products::ByTap {
+        let apart = spread_under_taps(b, x, &windows)?;
+        let positions: Vec<usize> = windows.iter().map(|w| w.output).collect();
+        // [m, c, taps] -> [taps * m, c]
+        return of_all_taps(b, apart, w, vec![2, 0, 1], &positions);
+    }
     let pixels = rows(b, x, op.conv.groups)?;
     let taps = weights_of_taps(b, w, op.conv.groups)?;
     let is_depthwise = w_shape[1] == 1 && w_shape[0] == op.conv.groups;
@@ -190,37 +254,9 @@ fn spread(b: &mut Builder, op: &ConvTranspose, x: ValueId, w: ValueId) -> Built 
                 images(b, product, x_shape[0], &x_shape[2..])?
             }
         };
-        terms.push(moved(b, spread, &windows, tap)?);
+        terms.push(spread_under_tap(b, spread, &windows, tap)?);
     }
     b.sum(&terms)
-}
-
-/// Elements as far apart as the steps are, with zeros between them, at the places that a tap adds to.
-fn moved(b: &mut Builder, x: ValueId, windows: &[WindowAxis], tap: usize) -> Built {
-    let whole = b.shape(x);
-    let mut x = x;
-    if windows.iter().any(|w| w.stride > 1) {
-        // [n, c, i, 1, ...] -> [n, c, i, stride, ...] -> [n, c, i * stride, ...]
-        let mut apart = whole[..2].to_vec();
-        let mut together = whole[..2].to_vec();
-        let mut gaps = Vec::new();
-        for w in windows {
-            apart.extend([w.input, 1]);
-            together.push(w.input * w.stride);
-            gaps.extend([(0, 0), (0, w.stride as i64 - 1)]);
-        }
-        x = b.reshape(x, &apart)?;
-        x = padded(b, x, &gaps)?;
-        x = b.reshape(x, &together)?;
-    }
-    let mut rest = tap;
-    let mut widths = vec![(0, 0); windows.len()];
-    for (width, w) in widths.iter_mut().zip(windows).rev() {
-        let begin = (rest % w.kernel * w.dilation) as i64 - w.pad_begin as i64;
-        rest /= w.kernel;
-        *width = (begin, w.output as i64 - (w.input * w.stride) as i64 - begin);
-    }
-    padded(b, x, &widths)
 }
 
 #[cfg(test)]

@@ -105,6 +105,33 @@ fn convolutions_of_every_kind() {
             vec![1, 2, 4, 4, 3],
             vec![2, 2, 2, 3, 2],
         ),
+        // Few outputs.
+        (
+            conv(&[], &[], explicit(&[1; 4]), 1),
+            vec![2, 8, 5, 6],
+            vec![2, 8, 3, 3],
+        ),
+        (
+            conv(&[2, 1], &[1, 2], explicit(&[1, 2, 0, 1]), 1),
+            vec![2, 9, 9, 8],
+            vec![1, 9, 3, 2],
+        ),
+        (
+            conv(&[1, 1], &[], explicit(&[0, 3, 0, 3]), 1),
+            vec![1, 4, 3, 2],
+            vec![1, 4, 2, 5],
+        ),
+        // No outputs, and no inputs.
+        (
+            conv(&[], &[], explicit(&[1; 4]), 1),
+            vec![1, 2, 3, 3],
+            vec![0, 2, 3, 3],
+        ),
+        (
+            conv(&[], &[], explicit(&[1; 4]), 1),
+            vec![1, 0, 3, 3],
+            vec![2, 0, 3, 3],
+        ),
         // The last elements of x are under no window.
         (
             conv(&[3, 3], &[], Padding::Valid, 1),
@@ -136,6 +163,19 @@ fn transposed_convolutions_of_every_kind() {
             vec![1, 0],
             vec![2, 4, 4, 3],
             vec![4, 3, 3, 3],
+        ),
+        // Few inputs.
+        (
+            conv(&[], &[], explicit(&[1; 4]), 1),
+            vec![],
+            vec![2, 1, 5, 6],
+            vec![1, 5, 3, 3],
+        ),
+        (
+            conv(&[2, 3], &[1, 2], explicit(&[1, 0, 1, 2]), 1),
+            vec![1, 0],
+            vec![2, 2, 4, 3],
+            vec![2, 9, 3, 2],
         ),
         (
             conv(&[2, 2], &[2, 1], explicit(&[]), 2),

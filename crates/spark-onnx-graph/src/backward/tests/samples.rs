@@ -133,3 +133,41 @@ fn every_sample_agrees_with_the_reference_and_the_documentation_says_which_are_n
     let file = std::fs::read_to_string(&path).expect("reads the table");
     assert_eq!(file, table, "SPARK_BLESS=1 writes it anew");
 }
+
+/// Channels of one side are moved under all taps at once.
+#[test]
+fn windows_where_one_side_has_few_channels() {
+    use crate::graph::{Conv, ConvTranspose, Padding};
+    let pads = |pads: [usize; 4]| Padding::Explicit(pads.to_vec());
+    let forms = [
+        (vec![], vec![], pads([1; 4]), [3, 3]),
+        (vec![2, 1], vec![1, 2], pads([1, 2, 0, 1]), [3, 2]),
+        (vec![2, 3], vec![], pads([0, 1, 3, 0]), [2, 4]),
+        // Elements that no window reaches, and windows beyond the picture.
+        (vec![3, 3], vec![], Padding::Valid, [2, 2]),
+        (vec![], vec![], pads([4, 0, 0, 5]), [2, 3]),
+        (vec![1, 2], vec![2, 2], Padding::SameUpper, [3, 3]),
+    ];
+    for (strides, dilations, padding, kernel) in forms {
+        for (c, m) in [(8, 2), (9, 1), (2, 8), (1, 5)] {
+            let conv = Conv {
+                strides: strides.clone(),
+                dilations: dilations.clone(),
+                padding: padding.clone(),
+                groups: 1,
+            };
+            let x = Some(random(&[2, c, 8, 7], 1));
+            let w = Some(random(&[m, c, kernel[0], kernel[1]], 2));
+            let n = check(&Op::Conv(conv.clone()), &[x.clone(), w], 1).expect("is written");
+            assert!(n > 2 * c * m, "{conv:?}: {n}");
+            let transpose = ConvTranspose {
+                conv,
+                output_padding: Vec::new(),
+                output_shape: None,
+            };
+            let w = Some(random(&[c, m, kernel[0], kernel[1]], 3));
+            let n = check(&Op::ConvTranspose(transpose), &[x, w], 1).expect("is written");
+            assert!(n > 2 * c * m);
+        }
+    }
+}

@@ -42,6 +42,15 @@ impl WindowAxis {
     pub fn extent(&self) -> usize {
         self.dilation * (self.kernel - 1) + 1
     }
+
+    /// The windows of a transposed convolution as those of the one whose gradient it is, and the other way.
+    pub(crate) fn reversed(&self) -> Self {
+        Self {
+            input: self.output,
+            output: self.input,
+            ..*self
+        }
+    }
 }
 
 /// The windows of a convolution over an input of spatial extents `input` with a
