@@ -23,6 +23,8 @@ mod sparkpilot;
 #[cfg(feature = "train")]
 mod tuning;
 #[cfg(feature = "train")]
+mod tuning_begins;
+#[cfg(feature = "train")]
 mod tuning_trouble;
 mod weights;
 

@@ -16,6 +16,7 @@ use sparkpilot::train::{
     digest, driving_heads, layers,
 };
 
+use super::calibrated;
 use super::drives::{self, Drives, Untaken};
 use super::run::{Format, Options, Run, Taught, usage};
 
@@ -24,7 +25,10 @@ const EVERY: usize = 4;
 
 /// Everything that the options name.
 pub(crate) struct Material {
+    /// The network that is tuned.
     pub(crate) graph: Graph,
+    /// The same before its weights were calibrated, if they were.
+    pub(crate) uncalibrated: Option<Graph>,
     pub(crate) deployment: Deployment,
     /// What is taught: heads that weigh something.
     pub(crate) heads: Vec<OutputHeads>,
@@ -133,6 +137,7 @@ impl Material {
         let heads = taught_of(judged.clone())?;
         Ok(Self {
             graph,
+            uncalibrated: None,
             deployment,
             heads,
             judged,
@@ -141,6 +146,24 @@ impl Material {
             samples,
             left_out: untaken.left_out,
         })
+    }
+
+    /// Takes the network with calibrated weights, if the run has them: that in its folder, or a new one.
+    pub(crate) fn calibrate(&mut self, run: &Run, begins: bool) -> Result<(), Box<dyn Error>> {
+        let (Some(n), Some(precision)) = (run.options.calibrate, self.deployment.precision())
+        else {
+            return Ok(());
+        };
+        let kept = match begins {
+            true => None,
+            false => calibrated::kept(&run.folder)?,
+        };
+        let graph = match kept {
+            Some(graph) => graph,
+            None => calibrated::made(&self.graph, &self.training(), n, precision)?,
+        };
+        self.uncalibrated = Some(std::mem::replace(&mut self.graph, graph));
+        Ok(())
     }
 
     pub(crate) fn training(&self) -> SampleRange<'_> {

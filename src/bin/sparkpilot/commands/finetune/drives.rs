@@ -268,7 +268,17 @@ fn store() -> Store {
 
 /// A file for the samples of this run: in the cache folder, or where that cannot be written to in the system's temporary one.
 pub(crate) fn samples() -> Result<SampleWriter, TrainError> {
-    SampleWriter::new(&cache()).or_else(|_| SampleWriter::new(&std::env::temp_dir()))
+    in_folder(SampleWriter::new)
+}
+
+/// What is made in the cache folder, or where that cannot be written to in the system's temporary one.
+pub(crate) fn in_folder<T>(
+    mut make: impl FnMut(&Path) -> Result<T, TrainError>,
+) -> Result<T, TrainError> {
+    make(&cache()).or_else(|error| match error {
+        TrainError::Io { .. } => make(&std::env::temp_dir()),
+        error => Err(error),
+    })
 }
 
 /// Why a sample could not be kept, with what moves the file.

@@ -16,7 +16,8 @@ const NOTHING: f64 = 1e-7;
 
 pub(crate) fn eval(begun: &Begun) -> Result<ExitCode, Box<dyn Error>> {
     let run = Run::begun(&begun.output, begun.json.clone(), None)?;
-    let material = Material::read(&run)?;
+    let mut material = Material::read(&run)?;
+    material.calibrate(&run, false)?;
     run.hold_against(&material.frames()?)?;
     let network = material.opened(&run)?;
     println!("{}", described(network.adapter()));
@@ -42,11 +43,24 @@ pub(crate) fn judge(
         [&training, &held_back],
         &material.options(),
     )?;
+    // What calibrating gained alone.
+    let before = match &material.uncalibrated {
+        None => None,
+        Some(graph) => {
+            let frames: [&dyn Samples; 2] = [&training, &held_back];
+            let options = material.options();
+            Some(compare(network, graph, &material.judged, frames, &options)?)
+        }
+    };
     if let Some(path) = &run.json {
-        output::write(
-            path,
-            format!("{:#}\n", json(run, material, network, &result)),
-        )?;
+        let mut result = json(run, material, network, &result);
+        if let Some(before) = &before {
+            result["uncalibrated"] = serde_json::json!({
+                "root_mean_square": before.all.untouched,
+                "loss": before.loss.untouched,
+            });
+        }
+        output::write(path, format!("{result:#}\n"))?;
     }
     let loss = result.loss;
     let what = match run.options.heads {
@@ -63,6 +77,10 @@ pub(crate) fn judge(
         }
     }
     let result = *of(run, (&result.all, &result.loss));
+    if let Some(before) = &before {
+        let before = of(run, (&before.all, &before.loss)).untouched;
+        println!("  before it was calibrated {before:.5}; calibrated:");
+    }
     for (name, error) in named(&result) {
         println!("  {name:12} {error:.5}");
     }

@@ -10,11 +10,13 @@
 //! file, `caseN/in/<input>`, in the order in which they were recorded.
 
 mod arguments;
+mod calibrated;
 mod data;
 mod drives;
 mod judge;
 mod run;
 mod train;
+mod trunk;
 
 use std::error::Error;
 use std::process::ExitCode;

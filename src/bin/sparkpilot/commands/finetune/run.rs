@@ -9,6 +9,8 @@ use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 use spark_program::{Usage, about, count, number, output, place};
 
+use super::calibrated;
+
 /// File of a run's folder that holds its options.
 const FILE: &str = "run.json";
 
@@ -34,6 +36,10 @@ pub(crate) struct Options {
     /// Precision of the weights that the tuned network will be run in, which training sees
     #[arg(long, value_enum, value_name = "PRECISION")]
     pub(crate) qat: Option<Format>,
+    /// Round weights for what they meet on so many of the frames trained on, and begin with those; needs --qat
+    #[arg(long, value_name = "N", value_parser = count(1, 1_000_000), requires = "qat")]
+    #[serde(default)]
+    pub(crate) calibrate: Option<usize>,
     /// What is taught of the outputs
     #[arg(long, value_enum, default_value_t = Taught::Numbers)]
     #[serde(default)]
@@ -63,6 +69,14 @@ pub(crate) struct Options {
     /// Layers by the ends of their names, with commas; all that are not in groups and hold the rank by default
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = name)]
     pub(crate) targets: Vec<String>,
+    /// Run what training cannot change once for each frame, and train what is behind it on the results
+    #[arg(long)]
+    #[serde(default)]
+    pub(crate) cache_trunk: bool,
+    /// Compute results of the way forth a second time, rather than to keep them: less memory, more time
+    #[arg(long)]
+    #[serde(default)]
+    pub(crate) recompute: bool,
     /// Share of the frames that is held back, the last ones
     #[arg(long, value_name = "SHARE", default_value_t = 0.25, value_parser = number(0.0, 0.9))]
     pub(crate) val_split: f64,
@@ -314,6 +328,8 @@ impl Run {
         let tensors = self.adapter().join("adapter_model.safetensors");
         inputs.extend(own.iter().map(PathBuf::as_path));
         inputs.push(&tensors);
+        let calibrated = calibrated::path(&self.folder);
+        inputs.push(&calibrated);
         output::keep_apart(inputs, [json.as_path()])?;
         let parent = json
             .parent()

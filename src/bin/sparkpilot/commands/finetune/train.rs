@@ -16,9 +16,11 @@ use sparkpilot::train::{
 };
 
 use super::arguments::{Resume, Train};
+use super::calibrated;
 use super::data::{Material, described, described_heads, plain};
 use super::judge;
 use super::run::{Run, usage};
+use super::trunk;
 
 pub(crate) fn begin(train: Train) -> Result<ExitCode, Box<dyn Error>> {
     let mut run = Run::new(train.options, train.output, train.json, train.tensorboard)?;
@@ -35,16 +37,22 @@ pub(crate) fn begin(train: Train) -> Result<ExitCode, Box<dyn Error>> {
         true => "stopped, nothing was written; decoded pictures are kept for the next time",
         false => "stopped, nothing was written",
     });
-    let material = Material::read(&run)?;
+    let mut material = Material::read(&run)?;
+    if !train.dry_run {
+        material.calibrate(&run, true)?;
+    }
     let network = material.adapted(&run)?;
     println!("{}", described(network.adapter()));
     println!("{}", described_heads(&material.heads));
     if train.dry_run {
-        return dry_run(&run, &material, &network);
+        return dry_run(&run, &material, network);
     }
     let frames = material.frames()?;
     drop(words);
     run.begin(frames, material.left_out.clone())?;
+    if material.uncalibrated.is_some() {
+        postponed(|| calibrated::keep(&material.graph, &run.folder))?;
+    }
     if train.create_adapter {
         postponed(|| network.adapter().save(&run.adapter()))?;
         println!("written: {}", run.adapter().display());
@@ -63,10 +71,14 @@ pub(crate) fn resume(resume: &Resume) -> Result<ExitCode, Box<dyn Error>> {
         "stopped: the run in `{folder}` is as it was; `{}` goes on",
         run.command("resume")
     ));
-    let material = Material::read(&run)?;
+    let mut material = Material::read(&run)?;
+    material.calibrate(&run, false)?;
     let network = material.adapted(&run)?;
     println!("{}", described(network.adapter()));
     drop(words);
+    if material.uncalibrated.is_some() {
+        postponed(|| calibrated::keep(&material.graph, &run.folder))?;
+    }
     train_on(&run, &material, network, true)
 }
 
@@ -78,11 +90,22 @@ fn train_on(
 ) -> Result<ExitCode, Box<dyn Error>> {
     let _words = LastWords::new(format!("stopped: `{}` goes on", run.command("resume")));
     let (training, held_back) = (material.training(), material.held_back());
+    let (network, behind) = match run.options.cache_trunk {
+        true => {
+            let (rest, behind) = trunk::cut(network, [&training, &held_back])?;
+            (rest, Some(behind))
+        }
+        false => (network, None),
+    };
+    let frames: [&dyn Samples; 2] = match &behind {
+        Some([training, held_back]) => [training, held_back],
+        None => [&training, &held_back],
+    };
     let mut trainer = Trainer::new(
         network,
         material.heads.clone(),
-        &training,
-        Some(&held_back),
+        frames[0],
+        Some(frames[1]),
         settings(run),
         RunOptions::new(),
     )?;
@@ -122,6 +145,10 @@ fn train_on(
     told.bar.finish_and_clear();
     let (before, outcome, best) = result?;
     say(before, &outcome, best, began.elapsed());
+    if material.uncalibrated.is_some() {
+        let model = calibrated::path(&run.folder);
+        println!("it is an adapter of `{}`", model.display());
+    }
     if let Some(code) = told.signal {
         if let Some(folder) = &told.checkpoint {
             println!("the checkpoint to go on from: {}", folder.display());
@@ -133,7 +160,11 @@ fn train_on(
         "stopped: the adapter is written, and `{}` judges it",
         run.command("eval")
     ));
-    judge::judge(run, material, trainer.network())
+    match behind {
+        // It takes the frames themselves again.
+        Some(_) => judge::judge(run, material, &material.opened(run)?),
+        None => judge::judge(run, material, trainer.network()),
+    }
 }
 
 fn say(before: u64, outcome: &Outcome, best: Option<u64>, took: Duration) {
@@ -167,6 +198,7 @@ fn settings(run: &Run) -> TrainerSettings {
             rate: options.lr,
             ..LoraPlus::default()
         },
+        recompute: options.recompute,
         seed: options.seed,
         folder: Some(run.folder.join("checkpoints")),
         save_every: Some(options.save_every as u64),
@@ -281,7 +313,7 @@ impl Told {
 fn dry_run(
     run: &Run,
     material: &Material,
-    network: &AdaptedNetwork,
+    network: AdaptedNetwork,
 ) -> Result<ExitCode, Box<dyn Error>> {
     let (n, options) = (material.training().len(), &run.options);
     let steps = n / options.batch_size * options.epochs;
@@ -291,14 +323,25 @@ fn dry_run(
         material.held_back().len(),
         options.batch_size
     );
-    let first = material.training().sample(0).map_err(plain)?;
+    let one = material.training().sample(0).map_err(plain)?;
+    let (network, first) = match options.cache_trunk {
+        true => {
+            let (rest, [behind]) = trunk::cut(network, [&vec![one]])?;
+            (rest, behind.sample(0).map_err(plain)?)
+        }
+        false => (network, one),
+    };
     let shapes = first.inputs.iter().map(|(name, tensor)| {
         let mut shape = tensor.shape().to_vec();
         shape[0] = options.batch_size;
         (name.as_str(), shape)
     });
     let shapes: Vec<_> = shapes.collect();
-    let mut step = TrainingStep::new(network, &material.heads, &shapes, &RunOptions::new())?;
+    let planned = match options.recompute {
+        true => TrainingStep::recomputing,
+        false => TrainingStep::new,
+    };
+    let mut step = planned(&network, &material.heads, &shapes, &RunOptions::new())?;
     let targets = step
         .targets()
         .map(|(name, shape)| (name.to_owned(), shape.to_vec()));
@@ -312,9 +355,9 @@ fn dry_run(
     )?;
     let inputs: Vec<_> = inputs.iter().map(|(name, t)| (*name, t)).collect();
     let targets: Vec<_> = targets.iter().map(|(name, t)| (*name, t)).collect();
-    step.run(network, &inputs, &targets)?;
+    step.run(&network, &inputs, &targets)?;
     let began = Instant::now();
-    step.run(network, &inputs, &targets)?;
+    step.run(&network, &inputs, &targets)?;
     let took = began.elapsed().as_secs_f64();
     println!(
         "a step takes {:.0} ms and {} MB, all of them {:.0} s; nothing is written",

@@ -1,0 +1,166 @@
+//! `finetune` that begins with calibrated weights, and behind a trunk that is run once.
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use candle_core::{Device, Tensor, safetensors};
+use serde_json::Value;
+
+use super::tuning::made;
+use super::{Folder, Outcome, Program};
+
+fn train(paths: &[PathBuf; 2], run: &Path, more: &[&str]) -> Outcome {
+    let begin = ["train", "--batch-size", "3", "--epochs", "6"];
+    let program = Program::new("finetune").args(begin);
+    let program = program.args(["--model".as_ref(), paths[0].as_os_str()]);
+    let program = program.args(["--data".as_ref(), paths[1].as_os_str()]);
+    program
+        .args(["--output".as_ref(), run.as_os_str()])
+        .args(more)
+        .run()
+}
+
+fn of_run(command: &str, run: &Path) -> Outcome {
+    let program = Program::new("finetune").args([command]);
+    program.args(["--output".as_ref(), run.as_os_str()]).run()
+}
+
+fn merge(model: &Path, run: &Path, merged: &Path) -> Outcome {
+    let adapter = run.join("adapter");
+    let paths: [&OsStr; 6] = [
+        "--model".as_ref(),
+        model.as_os_str(),
+        "--adapter".as_ref(),
+        adapter.as_os_str(),
+        "--merged".as_ref(),
+        merged.as_os_str(),
+    ];
+    Program::new("finetune").args(["merge"]).args(paths).run()
+}
+
+/// Means of the epochs' losses, as they were recorded.
+fn losses(run: &Path) -> Vec<[f64; 2]> {
+    let text = fs::read_to_string(run.join("metrics.jsonl")).expect("was written");
+    let events = text
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).expect("is JSON"));
+    let epochs = events.filter(|event| event["event"] == "epoch");
+    let of = |event: Value| {
+        ["training", "validation"].map(|name| event[name].as_f64().expect("is a number"))
+    };
+    epochs.map(of).collect()
+}
+
+/// 96 frames whose numbers move together, so that one makes up for another's rounding.
+fn frames(folder: &Folder) -> PathBuf {
+    let frames = (0..96).map(|at| {
+        let all = spark_testing::numbers(4, 500 + at);
+        let own = spark_testing::numbers(32, 900 + at);
+        let x = own
+            .iter()
+            .enumerate()
+            .map(|(i, own)| all[i % 4] + 0.2 * own);
+        let tensor = Tensor::from_vec(x.collect::<Vec<f32>>(), (1, 32), &Device::Cpu);
+        (format!("case{at}/in/desire"), tensor.expect("fits"))
+    });
+    let data = folder.path("together.safetensors");
+    safetensors::save(&frames.collect::<HashMap<_, _>>(), &data).expect("a writable folder");
+    data
+}
+
+#[test]
+fn calibrated_weights_are_trained_on_kept_and_merged() {
+    let folder = Folder::new();
+    let paths = [made(&folder)[0].clone(), frames(&folder)];
+    let (run, json) = (folder.path("run"), folder.path("result.json"));
+    let json_text = json.display().to_string();
+    let options = ["--qat", "fp4", "--calibrate", "60", "--json", &json_text];
+    let outcome = train(&paths, &run, &options);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let calibrated = run.join("calibrated.onnx");
+    let names = format!("it is an adapter of `{}`", calibrated.display());
+    assert!(outcome.stdout.contains(&names), "{}", outcome.stdout);
+    let result: Value =
+        serde_json::from_slice(&fs::read(&json).expect("is written")).expect("is JSON");
+    let square = &result["root_mean_square"];
+    let before = &result["uncalibrated"]["root_mean_square"];
+    let of = |value: &Value| value.as_f64().expect("is a number");
+    assert!(
+        of(before) > 0.0 && of(&square["untouched"]) < 0.9 * of(before),
+        "{result}"
+    );
+
+    // The run goes on with the weights that it began with, and is judged on them.
+    let kept = fs::read(&calibrated).expect("is kept");
+    let judged = of_run("eval", &run);
+    assert_eq!(judged.code, Some(0), "{}", judged.stderr);
+    let last = |outcome: &Outcome| outcome.stdout.lines().last().map(str::to_owned);
+    assert_eq!(last(&judged), last(&outcome));
+    fs::remove_file(&calibrated).expect("is there");
+    let resumed = of_run("resume", &run);
+    assert_eq!(resumed.code, Some(0), "{}", resumed.stderr);
+    assert_eq!(fs::read(&calibrated).expect("is made again"), kept);
+
+    let merged = folder.path("merged.onnx");
+    let other = merge(&paths[0], &run, &merged);
+    assert_ne!(
+        other.code,
+        Some(0),
+        "it is no adapter of the uncalibrated network"
+    );
+    assert!(!merged.exists());
+    let own = merge(&calibrated, &run, &merged);
+    assert_eq!(own.code, Some(0), "{}", own.stderr);
+    assert!(merged.exists());
+}
+
+#[test]
+fn a_trunk_that_is_run_once_gives_the_losses_of_the_whole_network() {
+    let folder = Folder::new();
+    let paths = made(&folder);
+    let (whole, behind) = (folder.path("whole"), folder.path("behind"));
+    let targets = ["--qat", "fp4", "--targets", "second"];
+    let outcome = train(&paths, &whole, &targets);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let more = [&targets[..], &["--cache-trunk", "--recompute"]].concat();
+    let cut = train(&paths, &behind, &more);
+    assert_eq!(cut.code, Some(0), "{}", cut.stderr);
+    let (want, got) = (losses(&whole), losses(&behind));
+    assert_eq!(want.len(), 6);
+    assert!(want[0][0] > 0.0 && want.len() == got.len());
+    for (want, got) in want.iter().zip(&got) {
+        for (want, got) in want.iter().zip(got) {
+            assert!((want - got).abs() <= 1e-5 * want, "{want} and {got}");
+        }
+    }
+    let last = |outcome: &Outcome| outcome.stdout.lines().last().map(str::to_owned);
+    assert_eq!(last(&cut), last(&outcome));
+    assert_eq!(last(&of_run("resume", &behind)), last(&outcome));
+    let said = train(
+        &paths,
+        &folder.path("dry"),
+        &[&more[..], &["--dry-run"]].concat(),
+    );
+    assert!(said.stdout.contains("a step takes"), "{}", said.stderr);
+
+    let all = train(
+        &paths,
+        &folder.path("all"),
+        &["--qat", "fp4", "--cache-trunk"],
+    );
+    assert_eq!(all.code, Some(2), "{}", all.stderr);
+    assert!(
+        all.stderr.contains("--cache-trunk: every node hangs on"),
+        "{}",
+        all.stderr
+    );
+    let model = paths[0].display().to_string();
+    let exact = train(
+        &paths,
+        &folder.path("exact"),
+        &["--teacher", &model, "--calibrate", "3"],
+    );
+    assert_eq!(exact.code, Some(2), "{}", exact.stderr);
+}
