@@ -7,7 +7,8 @@
 The same on both sides: every Conv in one group and every Gemm that holds the rank is adapted, the base is frozen, the loss is the
 mean squared error of all outputs to those of the untouched network, moved by 0.1; a step is forward, backward and, for PEFT, nothing
 more (AdamW is left out on both sides). A round is a process of ours (eleven steps) and eleven steps here; medians of rounds are
-printed with the least and the most.
+printed with the least and the most. Memory is by how much the process has grown at most since before its first step: of ours from before the
+plan was made, of PEFT's from after the adapters were added. `--recompute` is ours alone.
 """
 
 import argparse
@@ -24,6 +25,7 @@ parser.add_argument("--batch", type=int, default=8)
 parser.add_argument("--rank", type=int, default=4)
 parser.add_argument("--threads", type=int, default=2)
 parser.add_argument("--rounds", type=int, default=5)
+parser.add_argument("--recompute", action="store_true")
 arguments = parser.parse_args()
 os.environ["OMP_NUM_THREADS"] = str(arguments.threads)
 
@@ -80,17 +82,28 @@ def step():
     loss.backward()
 
 
+def status(key):
+    """KiB of this process."""
+    with open("/proc/self/status") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith(key))
+
+
+with open("/proc/self/clear_refs", "w") as file:
+    file.write("5")
+before = status("VmRSS:")
 step()
-ours, theirs = [], []
+ours, theirs, our_memory = [], [], []
 for _ in range(arguments.rounds):
     said = subprocess.run(
         [arguments.ours, arguments.model]
-        + [f"--{name}={getattr(arguments, name)}" for name in ("batch", "rank", "threads")],
+        + [f"--{name}={getattr(arguments, name)}" for name in ("batch", "rank", "threads")]
+        + ["--recompute"] * arguments.recompute,
         capture_output=True,
         text=True,
         check=True,
     ).stdout
     ours.append(float(re.search(r"step ([0-9.]+) ms", said).group(1)))
+    our_memory.append(float(re.search(r"grew by ([0-9.]+) MB", said).group(1)))
     times = []
     for _ in range(STEPS):
         began = time.perf_counter()
@@ -107,3 +120,5 @@ ratios = [b / a for a, b in zip(ours, theirs)]
 print(f"{len(names)} layers, {sum(p.numel() for p in parameters)} trained, {arguments.threads} threads")
 print(f"torch forward {1e3 * forward:.1f} ms")
 print(f"spark-train {text(ours)}   PEFT {text(theirs)}   PEFT / ours {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})")
+memory = (status("VmHWM:") - before) * 1024 / 1e6
+print(f"grown by: spark-train {statistics.median(our_memory):.0f} MB, PEFT {memory:.0f} MB, ours / PEFT's {statistics.median(our_memory) / memory:.2f}")

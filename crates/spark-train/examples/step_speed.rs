@@ -76,6 +76,7 @@ fn measure(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
         true => TrainingStep::recomputing,
         false => TrainingStep::new,
     };
+    let before = resident_since_now();
     let mut step = planned(&network, &made.heads, &shapes, &options)?;
     let targets = self::lent(&made.targets);
     step.run(&network, &lent, &targets)?;
@@ -90,6 +91,9 @@ fn measure(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
         whole.push(began.elapsed());
     }
     let [forward, whole] = [forward, whole].map(median);
+    let grown = before
+        .zip(most_resident())
+        .map(|(before, most)| most.saturating_sub(before));
     println!("{}", network.adapter().size());
     println!(
         "forward {:.1} ms, step {:.1} ms: {:.2} times; memory {} and {} MB",
@@ -99,6 +103,9 @@ fn measure(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
         base.arena_bytes() / 1_000_000,
         step.session().arena_bytes() / 1_000_000
     );
+    if let Some(kib) = grown {
+        println!("the process grew by {} MB at most", kib * 1024 / 1_000_000);
+    }
     let mut kernels: BTreeMap<(&str, String), (Duration, usize)> = BTreeMap::new();
     let mut steps = step.profile(&network, &lent, &targets, 3)?;
     steps.sort_by_key(|step| std::cmp::Reverse(step.mean));
@@ -188,6 +195,23 @@ fn shapes<'n>(inputs: &[(&'n str, &Tensor)], samples: usize) -> Vec<(&'n str, Ve
         (*name, shape)
     };
     inputs.iter().map(shape).collect()
+}
+
+/// KiB of the process in memory, and from here on the most is counted anew; Linux alone tells.
+fn resident_since_now() -> Option<u64> {
+    std::fs::write("/proc/self/clear_refs", "5").ok()?;
+    of_status("VmRSS:")
+}
+
+/// The most KiB of the process in memory.
+fn most_resident() -> Option<u64> {
+    of_status("VmHWM:")
+}
+
+fn of_status(key: &str) -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix(key))?;
+    line.trim().trim_end_matches(" kB").parse().ok()
 }
 
 fn median(mut times: Vec<Duration>) -> Duration {
