@@ -34,6 +34,8 @@ import torch  # noqa: E402
 from onnx2torch import convert  # noqa: E402
 from peft import LoraConfig, get_peft_model  # noqa: E402
 
+from convertible import widened, with_linear  # noqa: E402
+
 torch.set_num_threads(arguments.threads)
 torch.manual_seed(0)
 STEPS = 11
@@ -46,17 +48,24 @@ def adapted(module, rank):
     return isinstance(module, torch.nn.Linear) and min(module.weight.shape) >= rank
 
 
-model = onnx.load(arguments.model)
+model = widened(onnx.load(arguments.model))
 for value in list(model.graph.input) + list(model.graph.output):
     value.type.tensor_type.shape.dim[0].dim_param = "batch"
-network = convert(model).eval()
+network = with_linear(convert(model)).eval()
 names = [name for name, module in network.named_modules() if adapted(module, arguments.rank)]
-shapes = [
-    [arguments.batch] + [d.dim_value for d in value.type.tensor_type.shape.dim[1:]]
-    for value in model.graph.input
-    if value.name not in {constant.name for constant in model.graph.initializer}
-]
-inputs = [torch.rand(shape) - 0.5 for shape in shapes]
+constants = {constant.name for constant in model.graph.initializer}
+
+
+def made_up(value):
+    """Numbers around zero, or any bytes."""
+    kind = value.type.tensor_type
+    shape = [arguments.batch] + [d.dim_value for d in kind.shape.dim[1:]]
+    if kind.elem_type == onnx.TensorProto.UINT8:
+        return torch.randint(0, 256, shape, dtype=torch.uint8)
+    return torch.rand(shape) - 0.5
+
+
+inputs = [made_up(value) for value in model.graph.input if value.name not in constants]
 
 
 def outputs(network):

@@ -122,13 +122,14 @@ fn learn(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
         held_back.len()
     );
 
-    let fit = layers(&graph).into_iter().filter(|layer| {
+    let layers = layers(&graph);
+    let fit = layers.iter().filter(|layer| {
         let is_whole = layer.name == first || layer.name == HEAD;
         !is_whole && layer.groups == 1 && layer.largest_rank() >= arguments.rank
     });
     let config = DoraConfig::builder(arguments.rank)
         .seed(arguments.seed)
-        .targets(fit.map(|layer| layer.name))
+        .exact_targets(fit.map(|layer| layer.name.as_str()))
         .modules_to_save([first.as_str(), HEAD])
         .build()?;
     let network = AdaptedNetwork::new(graph, config)?;

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 use candle_core::{Device, Tensor, safetensors};
 use serde_json::Value;
+use sparkpilot::onnx::graph::{Dim, Graph, MatMul, Op};
+use sparkpilot::onnx::{DType, file};
 
 use super::tuning::made;
 use super::{Folder, Outcome, Program};
@@ -163,4 +165,30 @@ fn a_trunk_that_is_run_once_gives_the_losses_of_the_whole_network() {
         &["--teacher", &model, "--calibrate", "3"],
     );
     assert_eq!(exact.code, Some(2), "{}", exact.stderr);
+}
+
+#[test]
+fn a_layer_that_holds_the_rank_means_no_other_whose_name_ends_alike() {
+    let folder = Folder::new();
+    let mut graph = Graph::default();
+    let x = graph.add_input("x", DType::F32, vec![Dim::Known(1), Dim::Known(32)]);
+    let mut y = x;
+    for (name, out) in [("fc", 32), ("calib.fc", 2)] {
+        let weight = spark_testing::numbers(out * 32, 3);
+        let weight = sparkpilot::onnx::Tensor::from_f32([32, out], weight).expect("fits");
+        let w = graph.add_constant(format!("{name}.weight"), weight);
+        y = graph.add_node(name, Op::MatMul(MatMul), &[Some(y), Some(w)]);
+    }
+    graph.outputs.push(y);
+    let model = folder.write("ends.onnx", file::to_bytes(&graph).expect("is written"));
+    let frames = (0..12).map(|at| {
+        let tensor = Tensor::from_vec(spark_testing::numbers(32, at), (1, 32), &Device::Cpu);
+        (format!("case{at}/in/x"), tensor.expect("fits"))
+    });
+    let data = folder.path("x.safetensors");
+    safetensors::save(&frames.collect::<HashMap<_, _>>(), &data).expect("a writable folder");
+    let options = ["--qat", "fp4", "--dora-rank", "4", "--dry-run"];
+    let outcome = train(&[model, data], &folder.path("run"), &options);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    assert!(outcome.stdout.starts_with("1 layers"), "{}", outcome.stdout);
 }

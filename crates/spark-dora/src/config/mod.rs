@@ -565,6 +565,17 @@ impl DoraConfigBuilder {
         self
     }
 
+    /// Adapts modules of these whole names; one that merely ends in such a name is not meant.
+    #[must_use]
+    pub fn exact_targets<'n>(mut self, names: impl IntoIterator<Item = &'n str>) -> Self {
+        let names: Vec<String> = names.into_iter().map(escape).collect();
+        self.0.target_modules = Some(match names.is_empty() {
+            true => Targets::Names(names),
+            false => Targets::Text(names.join("|")),
+        });
+        self
+    }
+
     /// Leaves such modules alone.
     #[must_use]
     pub fn exclude<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {

@@ -213,6 +213,32 @@ fn targets_without_a_layer_are_named() {
     }
 }
 
+#[test]
+fn exact_targets_are_no_ends_of_names() {
+    let names = ["a.fc", "c+d.fc[1]"];
+    let config = DoraConfig::builder(2).exact_targets(names).build().unwrap();
+    let mut adapter = Adapter::new(config, DType::F32, &Device::Cpu).unwrap();
+    for (name, is_meant) in [
+        ("a.fc", true),
+        ("c+d.fc[1]", true),
+        ("b.a.fc", false),
+        ("aXfc", false),
+    ] {
+        let offered = adapter.linear(name, &linear(6, 5, 1)).unwrap();
+        assert_eq!(offered.adapted().is_some(), is_meant, "{name}");
+    }
+    adapter.finish().unwrap();
+    let folder = Folder::new("exact");
+    adapter.save(&folder.0).unwrap();
+    let mut opened = open(&folder.0).unwrap();
+    for name in ["b.a.fc", "a.fc", "c+d.fc[1]"] {
+        opened.linear(name, &linear(6, 5, 1)).unwrap();
+    }
+    assert_eq!(opened.adapted().count(), 2);
+    let none = DoraConfig::builder(2).exact_targets([]).build().unwrap();
+    assert!(none.layer("a").unwrap().is_none());
+}
+
 /// Opens a copy of a good adapter after `damage` to one file.
 fn damaged(file: &str, damage: impl FnOnce(Vec<u8>) -> Vec<u8>) -> Result<Adapter, DoraError> {
     let folder = saved("damage");

@@ -4,8 +4,8 @@ use std::error::Error;
 
 use spark_dora::DoraConfig;
 use spark_onnx::{Model, RunOptions};
-use spark_onnx_graph::Tensor;
 use spark_onnx_graph::graph::{Dim, Graph};
+use spark_onnx_graph::{DType, Tensor, TensorData};
 use spark_train::{OutputHeads, layers, with_free_batch};
 
 /// One batch.
@@ -44,7 +44,12 @@ pub(crate) fn made_up(
         });
         let shape: Vec<usize> = std::iter::once(batch).chain(others).collect();
         let numbers = numbers(shape.iter().product(), seed + inputs.len() as u64);
-        inputs.push((value.name.clone(), Tensor::from_f32(shape, numbers)?));
+        let bytes = |numbers: Vec<f32>| numbers.iter().map(|v| ((v + 0.5) * 255.0) as u8).collect();
+        let tensor = match value.dtype {
+            Some(DType::U8) => Tensor::new(shape, TensorData::U8(bytes(numbers)))?,
+            _ => Tensor::from_f32(shape, numbers)?,
+        };
+        inputs.push((value.name.clone(), tensor));
     }
     let lent: Vec<_> = inputs.iter().map(|(name, t)| (name.as_str(), t)).collect();
     let model = Model::from_graph(with_free_batch(graph.clone()), options)?;
@@ -72,7 +77,11 @@ pub(crate) fn adapter(
     if !targets.is_empty() {
         return Ok(config.targets(targets).build()?);
     }
-    let all = layers(graph).into_iter();
-    let fit = all.filter(|layer| layer.groups == 1 && layer.largest_rank() >= rank);
-    Ok(config.targets(fit.map(|layer| layer.name)).build()?)
+    let all = layers(graph);
+    let fit = all
+        .iter()
+        .filter(|layer| layer.groups == 1 && layer.largest_rank() >= rank);
+    Ok(config
+        .exact_targets(fit.map(|layer| layer.name.as_str()))
+        .build()?)
 }

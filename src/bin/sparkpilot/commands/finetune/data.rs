@@ -186,25 +186,24 @@ impl Material {
         let config = DoraConfig::builder(rank)
             .alpha(options.dora_alpha.unwrap_or(rank as f64))
             .seed(options.seed);
-        let names: Vec<String> = match options.targets.is_empty() {
-            false => options.targets.clone(),
-            true => {
-                let all = layers(&self.graph).into_iter();
-                let fit = all.filter(|layer| layer.groups == 1 && layer.largest_rank() >= rank);
-                fit.map(|layer| layer.name).collect()
-            }
-        };
+        if !options.targets.is_empty() {
+            let config = config.targets(options.targets.clone()).build()?;
+            let graph = self.graph.clone();
+            return Ok(AdaptedNetwork::deployed(graph, config, &self.deployment)?);
+        }
+        let all = layers(&self.graph).into_iter();
+        let alone: Vec<_> = all.filter(|layer| layer.groups == 1).collect();
+        let fit = alone.iter().filter(|layer| layer.largest_rank() >= rank);
+        let names: Vec<&str> = fit.map(|layer| layer.name.as_str()).collect();
         if names.is_empty() {
-            let ranks = layers(&self.graph).into_iter();
-            let largest = ranks
-                .filter(|layer| layer.groups == 1)
-                .map(|layer| layer.largest_rank());
+            let largest = alone.iter().map(|layer| layer.largest_rank()).max();
             return usage(&format!(
                 "--dora-rank: no layer holds rank {rank}; the largest holds {}",
-                largest.max().unwrap_or(0)
+                largest.unwrap_or(0)
             ));
         }
-        let config = config.targets(names).build()?;
+        // Another layer may end in the name of one that fits.
+        let config = config.exact_targets(names).build()?;
         Ok(AdaptedNetwork::deployed(
             self.graph.clone(),
             config,
