@@ -192,3 +192,29 @@ fn a_layer_that_holds_the_rank_means_no_other_whose_name_ends_alike() {
     assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
     assert!(outcome.stdout.starts_with("1 layers"), "{}", outcome.stdout);
 }
+
+#[test]
+fn layers_are_trained_whole_and_merged() {
+    let folder = Folder::new();
+    let paths = made(&folder);
+    let run = folder.path("run");
+    let outcome = train(&paths, &run, &["--qat", "fp4", "--whole", "second"]);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let tensors = run.join("adapter/adapter_model.safetensors");
+    let saved = safetensors::load(&tensors, &Device::Cpu).expect("is written");
+    let names: Vec<&str> = saved.keys().map(String::as_str).collect();
+    let has = |end: &str| names.iter().any(|name| name.ends_with(end));
+    assert!(
+        has("first.lora_A.weight") && has("second.weight"),
+        "{names:?}"
+    );
+    assert!(!has("second.lora_A.weight"), "{names:?}");
+    let merged = folder.path("merged.onnx");
+    let outcome = merge(&paths[0], &run, &merged);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    assert!(
+        outcome.stdout.contains("2 weights changed"),
+        "{}",
+        outcome.stdout
+    );
+}

@@ -69,6 +69,10 @@ pub(crate) struct Options {
     /// Layers by the ends of their names, with commas; all that are not in groups and hold the rank by default
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = name)]
     pub(crate) targets: Vec<String>,
+    /// Layers by the ends of their names, with commas, that are trained whole, with their biases: new or small ones at the network's end
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = name)]
+    #[serde(default)]
+    pub(crate) whole: Vec<String>,
     /// Run what training cannot change once for each frame, and train what is behind it on the results
     #[arg(long)]
     #[serde(default)]
