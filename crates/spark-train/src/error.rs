@@ -102,15 +102,24 @@ pub enum TrainError {
     /// Everything the network computes hangs on an adapted layer.
     #[error("every node hangs on an adapted layer: there is no trunk whose results could be kept")]
     NoTrunk,
-    /// What a trunk gives for one sample is not one sample's.
-    #[error(
-        "`{name}`, which the trunk gives, is {shape:?} for one sample, wanted a first extent of 1"
-    )]
+    /// What a trunk gives for samples has no first extent that is their number.
+    #[error("`{name}`, which the trunk gives, is {shape:?} for {n}: wanted a first extent of {n}")]
     NotBySample {
         /// The value.
         name: String,
         /// Its shape.
         shape: Vec<usize>,
+        /// For so many samples.
+        n: usize,
+    },
+    /// A calibration rounded what is no layer's weight here.
+    #[error(
+        "calibrated weights of {} cannot stand in the file: they are no layer's own of f32",
+        list(names)
+    )]
+    NotReplaced {
+        /// Nodes.
+        names: Vec<String>,
     },
     /// The network has no output of this name.
     #[error("the network has no output `{name}`; it has {}", list(available))]

@@ -65,8 +65,9 @@ impl TrainingStep {
         Self::planned(network, heads, input_shapes, options, |whole| whole)
     }
 
-    /// The same steps, to the bit, in less memory: what the way back reads of the way forth is computed a second time
-    /// ([`WithGradients::recomputed`]), which takes at most the time of one forward pass more.
+    /// The same steps with what the way back reads of the way forth computed a second time ([`WithGradients::recomputed`]): in less memory where
+    /// pictures are large, for at most the time of one forward pass more. Where the engine fuses nodes in one of the passes alone (attention, GELU
+    /// and normalisations spelled out), last bits differ.
     ///
     /// # Errors
     ///

@@ -7,10 +7,11 @@
 //! ```
 //!
 //! The network's nodes are cut into blocks where little crosses, and before the way back through a block it is run again from what crosses
-//! into it: one more way forth at most, without the last block. Numbers are the same to the bit, as the same steps compute them.
+//! into it: one more way forth at most, without the last block. The same nodes compute the same numbers, but for what an engine fuses in one pass alone.
 //! Chen, Xu, Zhang and Guestrin, "Training Deep Nets with Sublinear Memory Cost", arXiv 1604.06174 (2016).
 //!
-//! Deliberately absent: blocks within blocks, which would take less memory for more time.
+//! Deliberately absent: blocks within blocks, which would take less memory for more time; gradients in the estimate, of which a value that many nodes
+//! read has many.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,7 +28,7 @@ impl WithGradients {
     #[must_use]
     pub fn recomputed(mut self) -> Self {
         let nodes = std::mem::take(&mut self.graph.nodes);
-        let (forward, backward) = nodes.split_at(self.n_forward);
+        let (forward, backward) = nodes.split_at(self.n_forward.min(nodes.len()));
         let mut saved = Saved::new(&self, forward, backward);
         let ends = saved.best_ends(forward.len());
         saved.keep_crossing(&ends);

@@ -10,6 +10,8 @@
 //!
 //! Deliberately absent: scales of inputs, which are a calibration's own; weights in int8, whose network has other nodes.
 
+use std::collections::BTreeSet;
+
 use spark_onnx::calibration::{Calibration, CalibrationOptions, calibrate};
 use spark_onnx::precision::Activations;
 use spark_onnx::{Precision, RunOptions};
@@ -24,13 +26,15 @@ use crate::error::{Result, TrainError};
 use crate::trainer::Samples;
 
 /// The network with weights rounded to `precision`, fp8 or fp4, for the inputs that they meet on `n` of these samples, evenly spread, with activations as
-/// they are; each is rounded to the type of its constant again. Layers that the engine does not run in that precision stay as they are.
+/// they are; each is rounded to the type of its constant again. Layers that the engine does not run in that precision, and those that a calibration
+/// leaves alone (weights that several nodes read, nodes of one name), stay as they are.
 /// `progress` gets layers done and layers in all.
 ///
 /// # Errors
 ///
 /// [`TrainError::NoRounding`] for another precision; [`TrainError::TooFewSamples`] without samples, [`TrainError::Sample`] for one that
-/// cannot be read; [`TrainError::Model`] as of [`calibrate`].
+/// cannot be read; [`TrainError::Model`] as of [`calibrate`]; [`TrainError::NotReplaced`] for weights of a type other than f32 that nothing casts, and
+/// those used in two ways.
 pub fn with_calibrated_weights(
     graph: Graph,
     samples: &dyn Samples,
@@ -64,7 +68,11 @@ pub fn with_calibrated_weights(
 /// The network with the weights that were chosen for its nodes.
 fn with_weights(mut graph: Graph, calibration: &Calibration) -> Result<Graph> {
     let policy = ExecutionPolicy::detect();
+    let mut left: BTreeSet<&str> = calibration.formats().map(|(name, _)| name).collect();
     for layer in layers(&graph) {
+        for &node in &layer.nodes {
+            left.remove(graph.nodes[node].name.as_str());
+        }
         let mut names = layer.nodes.iter().map(|&node| &graph.nodes[node].name);
         let packed = names.find_map(|name| calibration.weights(name));
         let (Some(packed), Some((shape, _))) = (packed, layer.weight(&graph)) else {
@@ -86,5 +94,10 @@ fn with_weights(mut graph: Graph, calibration: &Calibration) -> Result<Graph> {
         let (shape, values) = layer.turned(&shape, values);
         replace(&mut graph, &layer, Operand::Weight, (shape, &values))?;
     }
-    Ok(graph)
+    match left.is_empty() {
+        true => Ok(graph),
+        false => Err(TrainError::NotReplaced {
+            names: left.into_iter().map(str::to_owned).collect(),
+        }),
+    }
 }

@@ -253,8 +253,8 @@ impl AdaptedNetwork {
         (&self.layers[*layer], trained)
     }
 
-    /// What the numbers of training hang on here, by name: the network's nodes and constants, the adapter's settings, the precision.
-    pub(crate) fn identity(&self) -> Vec<(String, String)> {
+    /// What tells the network without its adapter from others: a CRC-32 of its nodes and constants.
+    pub fn fingerprint(&self) -> String {
         let mut hash = crc32fast::Hasher::new();
         for node in &self.base.nodes {
             hash.update(format!("{:?} {:?} {:?}", node.op, node.inputs, node.outputs).as_bytes());
@@ -264,9 +264,14 @@ impl AdaptedNetwork {
                 hash.update(&value.to_le_bytes());
             }
         }
+        format!("{:08x}", hash.finalize())
+    }
+
+    /// What the numbers of training hang on here, by name: the network's nodes and constants, the adapter's settings, the precision.
+    pub(crate) fn identity(&self) -> Vec<(String, String)> {
         let precision = self.precision.map(|precision| precision.to_string());
         let named = [
-            ("network", format!("{:08x}", hash.finalize())),
+            ("network", self.fingerprint()),
             ("adapter", format!("{:?}", self.adapter.config())),
             (
                 "precision of weights",

@@ -14,7 +14,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use spark_onnx::{Model, RunOptions};
+use spark_onnx::{Model, ModelError, RunOptions};
 use spark_onnx_graph::Tensor;
 use spark_onnx_graph::graph::{Dim, Graph, Node, Op, Value, ValueId, bind};
 
@@ -30,6 +30,8 @@ pub struct Trunk {
     graph: Graph,
     /// Inputs of the network that the rest reads too.
     carried: Vec<String>,
+    /// All inputs of the network.
+    known: Vec<String>,
 }
 
 impl AdaptedNetwork {
@@ -40,8 +42,8 @@ impl AdaptedNetwork {
     ///
     /// # Errors
     ///
-    /// [`TrainError::NoTrunk`] if every node hangs on an adapted layer; [`TrainError::NotBySample`] if what would be kept has no first
-    /// extent of 1 for one sample; [`TrainError::Model`] for inputs that the network does not have.
+    /// [`TrainError::NoTrunk`] if every node hangs on an adapted layer; [`TrainError::NotBySample`] if the first extent of what would be kept is not the
+    /// number of samples; [`TrainError::Model`] for inputs that the network does not have, and a trunk that does not take two samples.
     ///
     /// # Examples
     ///
@@ -89,24 +91,20 @@ impl AdaptedNetwork {
         let read: BTreeSet<ValueId> = operands(&trunk.nodes).collect();
         trunk.inputs.retain(|id| read.contains(id));
 
-        let of_trunk = of_one.iter().filter(|(name, _)| {
-            let mut inputs = trunk.inputs.iter();
-            inputs.any(|&id| trunk.value(id).name == *name)
-        });
-        let bound = bind(&trunk, &of_trunk.cloned().collect::<Vec<_>>())?;
-        for (&id, &as_bound) in computed.iter().zip(bound.outputs()) {
-            let ty = &bound.value(as_bound).ty;
-            let value: &mut Value = &mut self.graph.values[id.0];
-            if ty.shape.first() != Some(&1) {
-                return Err(TrainError::NotBySample {
-                    name: value.name.clone(),
-                    shape: ty.shape.clone(),
-                });
+        let inputs = self.graph.inputs.iter().filter(|id| !factors.contains(id));
+        let known: Vec<String> = inputs
+            .map(|&id| self.graph.value(id).name.clone())
+            .collect();
+        if let Some((name, _)) = of_one
+            .iter()
+            .find(|(name, _)| !known.iter().any(|k| k == name))
+        {
+            return Err(ModelError::InputUnknown {
+                name: (*name).to_owned(),
             }
-            let others = ty.shape[1..].iter().map(|&extent| Dim::Known(extent));
-            value.shape = Some(std::iter::once(Dim::Unknown).chain(others).collect());
-            value.dtype = Some(ty.dtype);
+            .into());
         }
+        declare(&mut self.graph, &trunk, &computed, of_one)?;
         let name = |id: &ValueId| self.graph.value(*id).name.clone();
         let carried_names = carried.iter().map(name).collect();
         self.graph.nodes = rest;
@@ -117,9 +115,46 @@ impl AdaptedNetwork {
         let trunk = Trunk {
             graph: trunk,
             carried: carried_names,
+            known,
         };
         Ok((trunk, self))
     }
+}
+
+/// Gives values that the trunk computes the types that they have as inputs of `rest`.
+fn declare(
+    rest: &mut Graph,
+    trunk: &Graph,
+    computed: &[ValueId],
+    of_one: &[(&str, Vec<usize>)],
+) -> Result<()> {
+    let is_read = |name: &str| trunk.inputs.iter().any(|&id| trunk.value(id).name == name);
+    // An extent of 1 may be something else's: for two samples it is not 2.
+    for n in [2, 1] {
+        let read = of_one.iter().filter(|(name, _)| is_read(name));
+        let shapes: Vec<(&str, Vec<usize>)> = read
+            .map(|(name, shape)| {
+                let others = shape.iter().skip(1).copied();
+                (*name, std::iter::once(n).chain(others).collect())
+            })
+            .collect();
+        let bound = bind(trunk, &shapes)?;
+        for (&id, &as_bound) in computed.iter().zip(bound.outputs()) {
+            let ty = &bound.value(as_bound).ty;
+            let value: &mut Value = &mut rest.values[id.0];
+            if ty.shape.first() != Some(&n) {
+                return Err(TrainError::NotBySample {
+                    name: value.name.clone(),
+                    shape: ty.shape.clone(),
+                    n,
+                });
+            }
+            let others = ty.shape[1..].iter().map(|&extent| Dim::Known(extent));
+            value.shape = Some(std::iter::once(Dim::Unknown).chain(others).collect());
+            value.dtype = Some(ty.dtype);
+        }
+    }
+    Ok(())
 }
 
 impl Trunk {
@@ -153,6 +188,7 @@ impl Trunk {
         for index in 0..samples.len() {
             let sample = samples.sample(index);
             let sample = sample.map_err(|source| TrainError::Sample { index, source })?;
+            self.check(&sample)?;
             let given = sample.inputs.iter();
             let given: Vec<(&str, &Tensor)> = given
                 .filter(|(name, _)| read.contains(name.as_str()))
@@ -168,6 +204,21 @@ impl Trunk {
             seen(index + 1);
         }
         writer.finish()
+    }
+}
+
+impl Trunk {
+    /// Refuses what the whole network would refuse.
+    fn check(&self, sample: &Sample) -> Result<()> {
+        let has = |name: &String| sample.inputs.iter().any(|(of, _)| of == name);
+        if let Some(name) = self.known.iter().find(|name| !has(name)) {
+            return Err(ModelError::InputMissing { name: name.clone() }.into());
+        }
+        let mut given = sample.inputs.iter();
+        match given.find(|(name, _)| !self.known.contains(name)) {
+            Some((name, _)) => Err(ModelError::InputUnknown { name: name.clone() }.into()),
+            None => Ok(()),
+        }
     }
 }
 

@@ -40,7 +40,7 @@ pub struct TrainerSettings {
     pub floor: f64,
     /// Longest gradients, all as one vector; longer ones are scaled down.
     pub clip: Option<f64>,
-    /// Computes results of the way forth a second time, rather than to keep them: less memory, more time, the same bits.
+    /// Computes results of the way forth a second time, rather than to keep them, as [`TrainingStep::recomputing`](crate::TrainingStep::recomputing) does.
     pub recompute: bool,
     /// Of the order of the samples.
     pub seed: u64,
@@ -154,6 +154,8 @@ impl TrainerSettings {
             ("floor", self.floor.to_string()),
             ("clip", format!("{:?}", self.clip)),
             ("seed", self.seed.to_string()),
+            // Nodes that are fused in one of two passes alone are rounded otherwise there.
+            ("recompute", self.recompute.to_string()),
         ];
         let named = named.into_iter();
         named

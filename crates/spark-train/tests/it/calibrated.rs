@@ -117,3 +117,33 @@ fn what_cannot_be_calibrated_is_an_error() {
     let error = calibrated(&Vec::new(), Precision::Fp4).expect_err("has no samples");
     assert!(matches!(error, TrainError::TooFewSamples { .. }), "{error}");
 }
+
+#[test]
+fn weights_that_no_layer_has_are_named() {
+    let mut graph = network();
+    let half = |values: Vec<f32>| {
+        let values = values.into_iter().map(f64::from).collect();
+        Tensor::from_f64(DType::F16, vec![24 * 12, 7], values).expect("fits")
+    };
+    // A product of f16 behind a cast of its operand, whose weight nothing casts.
+    let w = graph.add_constant("half.weight", half(numbers(24 * 12 * 7, 3)));
+    let flat = graph
+        .nodes
+        .iter()
+        .find(|node| node.name == "flat")
+        .expect("is there");
+    let flat = flat.outputs[0];
+    let to = |dtype| Op::Cast(spark_onnx_graph::graph::Cast { to: dtype });
+    let h = graph.add_node("narrow", to(DType::F16), &[flat]);
+    let h = graph.add_node("half", Op::MatMul(MatMul), &[Some(h), Some(w)]);
+    let y = graph.add_node("wide", to(DType::F32), &[Some(h)]);
+    graph.outputs.push(y);
+    let some: Vec<Sample> = (0..4).map(sample).collect();
+    let options = RunOptions::new();
+    let made = with_calibrated_weights(graph, &some, 4, Precision::Fp4, &options, |_, _| ());
+    let error = made.map(|_| ()).expect_err("cannot stand in the file");
+    assert!(
+        matches!(&error, TrainError::NotReplaced { names } if names[..] == ["half"]),
+        "{error}"
+    );
+}

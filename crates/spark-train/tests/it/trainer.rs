@@ -650,7 +650,7 @@ fn an_observer_can_stop_at_a_checkpoint() {
 }
 
 #[test]
-fn a_run_may_go_on_with_results_that_are_computed_again() {
+fn a_run_with_results_that_are_computed_again_goes_on_with_them() {
     let training = samples(SAMPLES, 100);
     let mut whole = trainer(&training, None, settings(None)).expect("is a run");
     whole.run(&mut quiet).expect("runs");
@@ -659,13 +659,20 @@ fn a_run_may_go_on_with_results_that_are_computed_again() {
         recompute,
         ..settings(Some(folder.path()))
     };
-    let mut begun = trainer(&training, None, of(false)).expect("is a run");
+    let mut begun = trainer(&training, None, of(true)).expect("is a run");
     let stops = |event: &Event| match event {
         Event::Step { step: 5, .. } => Go::Stop,
         _ => Go::On,
     };
     begun.run(&mut { stops }).expect("runs");
     drop(begun);
+    let mut other = trainer(&training, None, of(false)).expect("is a run");
+    let error = other.resume(&mut quiet).expect_err("has other settings");
+    assert!(
+        matches!(&error, TrainError::OtherRun { what, .. } if what == "recompute"),
+        "{error}"
+    );
+    drop(other);
     let mut resumed = trainer(&training, None, of(true)).expect("is a run");
     assert_eq!(resumed.resume(&mut quiet).expect("is there"), 5);
     resumed.run(&mut quiet).expect("runs");

@@ -266,7 +266,70 @@ fn what_cannot_be_cut_is_an_error() {
     let network = AdaptedNetwork::new(graph, config).expect("is adapted");
     let error = network.cut(&of_one()).expect_err("is no sample's");
     assert!(
-        matches!(&error, TrainError::NotBySample { name, shape } if name == "trunk" && shape[..2] == [5, 1]),
+        matches!(&error, TrainError::NotBySample { name, shape, n: 2 } if name == "trunk" && shape[..2] == [5, 2]),
         "{error}"
     );
+}
+
+/// Of a value whose first extent is a time, samples are not stacked along it.
+#[test]
+fn a_first_extent_of_one_that_is_no_samples_is_refused() {
+    let mut graph = Graph::default();
+    let shape = [1, 2, 4].map(Dim::Known).to_vec();
+    let x = graph.add_input("x", DType::F32, shape);
+    let perm = Some(vec![1, 0, 2]);
+    let turned = Op::Transpose(spark_onnx_graph::graph::Transpose { perm });
+    let h = graph.add_node("tanh", Op::Unary(Unary::Tanh), &[Some(x)]);
+    let cut = spark_onnx_graph::graph::ReduceKind::Mean;
+    let mean = spark_onnx_graph::graph::Reduce {
+        kind: cut,
+        keep_dims: true,
+        noop_with_empty_axes: false,
+    };
+    let h = graph.add_node("turned", turned, &[Some(h)]);
+    let axes = Tensor::from_i64([1], vec![0]).expect("fits");
+    let axes = graph.add_constant("axes", axes);
+    // [2, n, 4] -> [1, n, 4]
+    let h = graph.add_node("mean", Op::Reduce(mean), &[Some(h), Some(axes)]);
+    let w = graph.add_constant("head.weight", random(&[4, 3], 2));
+    let y = graph.add_node(
+        "y",
+        Op::MatMul(spark_onnx_graph::graph::MatMul),
+        &[Some(h), Some(w)],
+    );
+    graph.outputs.push(y);
+    let config = DoraConfig::builder(2)
+        .targets(["head"])
+        .build()
+        .expect("settings");
+    let network = AdaptedNetwork::new(graph, config).expect("is adapted");
+    let error = network.cut(&[("x", vec![1, 2, 4])]).expect_err("is a time");
+    let is_right = matches!(&error, TrainError::NotBySample { name, shape, n: 2 }
+        if name == "mean" && shape[..] == [1, 2, 4]);
+    assert!(is_right, "{error}");
+}
+
+#[test]
+fn what_the_whole_network_refuses_is_refused_before_a_trunk() {
+    let error = adapted(&["head", "side"]).cut(&[("nothing", vec![1, 2])]);
+    let error = error.map(|_| ()).expect_err("has no such input");
+    assert!(error.to_string().contains("nothing"), "{error}");
+    let (trunk, _) = adapted(&["head", "side"])
+        .cut(&of_one())
+        .expect("has a trunk");
+    for (name, change) in [
+        (
+            "state",
+            (|sample: &mut Sample| drop(sample.inputs.pop())) as fn(&mut Sample),
+        ),
+        ("more", |sample| {
+            sample.inputs.push(("more".to_owned(), random(&[1, 2], 1)))
+        }),
+    ] {
+        let mut bad = samples(2);
+        change(&mut bad[1]);
+        let cached = trunk.cached(&bad, &std::env::temp_dir(), &RunOptions::new(), |_| ());
+        let error = cached.expect_err("is another sample").to_string();
+        assert!(error.contains(&format!("`{name}`")), "{error}");
+    }
 }

@@ -154,6 +154,12 @@ impl Material {
         else {
             return Ok(());
         };
+        let n_training = self.training.len();
+        if n > n_training {
+            tell(format!(
+                "--calibrate: there are {n_training} frames to train on, and all of them are taken"
+            ));
+        }
         let kept = match begins {
             true => None,
             false => calibrated::kept(&run.folder)?,

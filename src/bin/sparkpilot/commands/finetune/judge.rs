@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::process::ExitCode;
 
-use spark_program::{about, output, place, postponed};
+use spark_program::{Pulse, about, output, place, postponed, progress};
 use sparkpilot::onnx::file;
 use sparkpilot::train::{AdaptedNetwork, Comparison, Deployment, Errors, Samples, compare};
 
@@ -18,7 +18,8 @@ pub(crate) fn eval(begun: &Begun) -> Result<ExitCode, Box<dyn Error>> {
     let run = Run::begun(&begun.output, begun.json.clone(), None)?;
     let mut material = Material::read(&run)?;
     material.calibrate(&run, false)?;
-    run.hold_against(&material.frames()?)?;
+    let fingerprint = material.adapted(&run)?.fingerprint();
+    run.hold_against(&material.frames()?, &fingerprint)?;
     let network = material.opened(&run)?;
     println!("{}", described(network.adapter()));
     judge(&run, &material, &network)
@@ -36,6 +37,8 @@ pub(crate) fn judge(
         println!("no frame is held back: nothing is judged");
         return Ok(ExitCode::SUCCESS);
     }
+    let bar = progress(None).with_message("judging");
+    let pulse = Pulse::of(&bar);
     let result = compare(
         network,
         &material.graph,
@@ -52,16 +55,8 @@ pub(crate) fn judge(
             Some(compare(network, graph, &material.judged, frames, &options)?)
         }
     };
-    if let Some(path) = &run.json {
-        let mut result = json(run, material, network, &result);
-        if let Some(before) = &before {
-            result["uncalibrated"] = serde_json::json!({
-                "root_mean_square": before.all.untouched,
-                "loss": before.loss.untouched,
-            });
-        }
-        output::write(path, format!("{result:#}\n"))?;
-    }
+    drop(pulse);
+    bar.finish_and_clear();
     let loss = result.loss;
     let what = match run.options.heads {
         Taught::Numbers => "root mean square error",
@@ -76,6 +71,7 @@ pub(crate) fn judge(
             println!("  {:24} {a:11.5} {b:11.5} {c:11.5} {d:11.5}", head.name);
         }
     }
+    let whole = &result;
     let result = *of(run, (&result.all, &result.loss));
     if let Some(before) = &before {
         let before = of(run, (&before.all, &before.loss)).untouched;
@@ -93,6 +89,23 @@ pub(crate) fn judge(
             println!("trained / best without training: {:.3}", result.ratio());
         }
         _ => println!("training is no better than what is had without it"),
+    }
+    // Behind the table: a place that cannot be written to does not take that away.
+    if let Some(path) = &run.json {
+        let mut result = json(run, material, network, whole);
+        if let Some(before) = &before {
+            result["uncalibrated"] = serde_json::json!({
+                "root_mean_square": before.all.untouched,
+                "loss": before.loss.untouched,
+            });
+        }
+        let written = output::write(path, format!("{result:#}\n"));
+        written.inspect_err(|_| {
+            println!(
+                "the adapter is written: `{}` judges it again",
+                run.command("eval")
+            );
+        })?;
     }
     Ok(ExitCode::SUCCESS)
 }

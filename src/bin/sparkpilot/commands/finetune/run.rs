@@ -97,6 +97,10 @@ pub(crate) struct Options {
     #[arg(skip)]
     #[serde(default)]
     pub(crate) frames: Option<[String; 2]>,
+    /// What tells its network from others
+    #[arg(skip)]
+    #[serde(default)]
+    pub(crate) network: Option<String>,
     /// Logs and videos of segments that it was begun without, as they could not be read; nothing before it is begun.
     #[arg(skip)]
     #[serde(default)]
@@ -238,9 +242,11 @@ impl Run {
     pub(crate) fn begin(
         &mut self,
         frames: [String; 2],
+        network: String,
         left_out: Vec<PathBuf>,
     ) -> Result<(), Box<dyn Error>> {
         self.options.frames = Some(frames);
+        self.options.network = Some(network);
         self.options.left_out = Some(left_out);
         output::folder(&self.folder)?;
         // Another run may have begun here while this one read its frames.
@@ -259,8 +265,36 @@ impl Run {
         Ok(())
     }
 
-    /// Refuses other frames than the run was begun with: some that are held back now may have been trained on.
-    pub(crate) fn hold_against(&self, frames: &[String; 2]) -> Result<(), Box<dyn Error>> {
+    /// Takes it back: it got no further.
+    pub(crate) fn forget(&self) {
+        let _ = std::fs::remove_file(self.folder.join(FILE)); // why it got no further is told already
+    }
+
+    /// Refuses another network than the run was begun with, and other frames: some that are held back now may have been trained on.
+    pub(crate) fn hold_against(
+        &self,
+        frames: &[String; 2],
+        network: &str,
+    ) -> Result<(), Box<dyn Error>> {
+        if self
+            .options
+            .network
+            .as_ref()
+            .is_some_and(|begun| begun != network)
+        {
+            let calibrated = calibrated::path(&self.folder);
+            let (path, way_on) = match self.options.calibrate {
+                Some(_) => (
+                    &calibrated,
+                    format!(": without it, `{}` makes it again", self.command("resume")),
+                ),
+                None => (&self.options.model, String::new()),
+            };
+            let path = path.display();
+            return Err(
+                format!("`{path}` is not the network that the run was begun with{way_on}").into(),
+            );
+        }
         match &self.options.frames {
             Some(begun) if begun != frames => Err(format!(
                 "the frames in `{}` are not those that the run was begun with: there were {} to train on and {} held back (number, checksum), there are {} and {}",
@@ -333,7 +367,7 @@ impl Run {
         inputs.extend(own.iter().map(PathBuf::as_path));
         inputs.push(&tensors);
         let calibrated = calibrated::path(&self.folder);
-        inputs.push(&calibrated);
+        inputs.extend([calibrated.as_path(), self.folder.as_path()]);
         output::keep_apart(inputs, [json.as_path()])?;
         let parent = json
             .parent()

@@ -34,7 +34,9 @@ pub(crate) fn begin(train: Train) -> Result<ExitCode, Box<dyn Error>> {
         place::folder(&run.folder)?;
     }
     let words = LastWords::new(match run.options.data.is_dir() {
-        true => "stopped, nothing was written; decoded pictures are kept for the next time",
+        true => {
+            "stopped, nothing was written; videos that were decoded to their end need not be again"
+        }
         false => "stopped, nothing was written",
     });
     let mut material = Material::read(&run)?;
@@ -47,11 +49,15 @@ pub(crate) fn begin(train: Train) -> Result<ExitCode, Box<dyn Error>> {
     if train.dry_run {
         return dry_run(&run, &material, network);
     }
+    if run.options.cache_trunk {
+        trunk::check(material.adapted(&run)?, &material.training())?;
+    }
     let frames = material.frames()?;
     drop(words);
-    run.begin(frames, material.left_out.clone())?;
+    run.begin(frames, network.fingerprint(), material.left_out.clone())?;
     if material.uncalibrated.is_some() {
-        postponed(|| calibrated::keep(&material.graph, &run.folder))?;
+        let kept = postponed(|| calibrated::keep(&material.graph, &run.folder));
+        kept.inspect_err(|_| run.forget())?;
     }
     if train.create_adapter {
         postponed(|| network.adapter().save(&run.adapter()))?;
@@ -74,6 +80,7 @@ pub(crate) fn resume(resume: &Resume) -> Result<ExitCode, Box<dyn Error>> {
     let mut material = Material::read(&run)?;
     material.calibrate(&run, false)?;
     let network = material.adapted(&run)?;
+    run.hold_against(&material.frames()?, &network.fingerprint())?;
     println!("{}", described(network.adapter()));
     drop(words);
     if material.uncalibrated.is_some() {
@@ -183,7 +190,9 @@ fn say(before: u64, outcome: &Outcome, best: Option<u64>, took: Duration) {
             "the checkpoint of the best epoch (loss {loss:.3e}, step {step}) is not there: the adapter is the last step's"
         ),
         (None, _) => {
-            println!("the adapter is the last step's: no epoch has ended with a finite loss");
+            println!(
+                "the adapter is the last step's: no epoch has ended, or none with a finite loss"
+            );
         }
     }
 }
@@ -359,8 +368,14 @@ fn dry_run(
     let began = Instant::now();
     step.run(&network, &inputs, &targets)?;
     let took = began.elapsed().as_secs_f64();
+    let besides = match (options.calibrate.is_some(), options.cache_trunk) {
+        (true, true) => ", besides calibrating and the trunk",
+        (true, false) => ", besides calibrating",
+        (false, true) => ", besides the trunk",
+        (false, false) => "",
+    };
     println!(
-        "a step takes {:.0} ms and {} MB, all of them {:.0} s; nothing is written",
+        "a step takes {:.0} ms and {} MB, all of them {:.0} s{besides}; nothing is written",
         1e3 * took,
         step.session().arena_bytes() / 1_000_000,
         took * steps as f64
