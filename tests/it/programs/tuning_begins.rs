@@ -158,6 +158,7 @@ fn a_trunk_that_is_run_once_gives_the_losses_of_the_whole_network() {
         "{}",
         all.stderr
     );
+    assert!(!folder.path("all").join("run.json").exists());
     let model = paths[0].display().to_string();
     let exact = train(
         &paths,
@@ -217,4 +218,55 @@ fn layers_are_trained_whole_and_merged() {
         "{}",
         outcome.stdout
     );
+}
+
+/// A run that has no checkpoint yet knows its frames and its network all the same.
+#[test]
+fn a_run_without_a_checkpoint_goes_on_with_its_own_frames_and_network() {
+    let folder = Folder::new();
+    let paths = [made(&folder)[0].clone(), frames(&folder)];
+    let run = folder.path("run");
+    let options = ["--qat", "fp4", "--calibrate", "1000", "--create-adapter"];
+    let outcome = train(&paths, &run, &options);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    assert!(
+        outcome.stderr.contains("there are 72 frames"),
+        "{}",
+        outcome.stderr
+    );
+
+    let calibrated = run.join("calibrated.onnx");
+    let kept = fs::read(&calibrated).expect("is kept");
+    fs::copy(&paths[0], &calibrated).expect("is copied");
+    for command in ["resume", "eval"] {
+        let refused = of_run(command, &run);
+        assert_eq!(refused.code, Some(1), "{command}: {}", refused.stderr);
+        let says = ["calibrated.onnx` is not the network", "makes it again"];
+        let says = says.iter().all(|text| refused.stderr.contains(text));
+        assert!(says, "{command}: {}", refused.stderr);
+    }
+    fs::write(&calibrated, &kept).expect("is written");
+
+    let data = fs::read(&paths[1]).expect("is there");
+    fs::copy(&made(&folder)[1], &paths[1]).expect("is copied");
+    let refused = of_run("resume", &run);
+    assert_eq!(refused.code, Some(1), "{}", refused.stderr);
+    assert!(
+        refused
+            .stderr
+            .contains("are not those that the run was begun with"),
+        "{}",
+        refused.stderr
+    );
+    assert!(!run.join("metrics.jsonl").exists());
+    fs::write(&paths[1], data).expect("is written");
+    // The table stands although the file cannot be written.
+    let full = Program::new("finetune")
+        .args(["eval", "--json", "/dev/full"])
+        .args(["--output".as_ref(), run.as_os_str()])
+        .run();
+    assert_eq!(full.code, Some(1), "{}", full.stderr);
+    assert!(full.stdout.contains("  trained  "), "{}", full.stdout);
+    let resumed = of_run("resume", &run);
+    assert_eq!(resumed.code, Some(0), "{}", resumed.stderr);
 }
