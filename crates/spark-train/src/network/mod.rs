@@ -20,7 +20,7 @@ mod port;
 mod rewrite;
 mod trunk;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::Path;
 
@@ -29,7 +29,7 @@ use spark_dora::optim::Gradients;
 use spark_dora::{Adapter, DoraConfig, DoraError, NetworkReport};
 use spark_onnx::Precision;
 use spark_onnx_graph::Tensor;
-use spark_onnx_graph::graph::Graph;
+use spark_onnx_graph::graph::{Graph, ValueId};
 
 use crate::error::{Result, TrainError};
 pub use batch::with_free_batch;
@@ -251,6 +251,56 @@ impl AdaptedNetwork {
     fn trained_at(&self, port: &Port) -> (&Layer, &Trained) {
         let (layer, trained) = &self.trained[port.layer];
         (&self.layers[*layer], trained)
+    }
+
+    /// Cuts the network where its first adapted layers read: the trunk, and the network that is left, whose samples are those that
+    /// [`Trunk::cached`] makes. `of_one` has the shapes of one sample's inputs.
+    ///
+    /// Steps of what is left are those of the whole, and it is merged into the whole; only what [`AdaptedNetwork::graph`] computes is less.
+    ///
+    /// # Errors
+    ///
+    /// [`TrainError::NoTrunk`] if every node hangs on an adapted layer; [`TrainError::NotBySample`] if the first extent of what would be kept is not the
+    /// number of samples; [`TrainError::Model`] for inputs that the network does not have, and a trunk that does not take two samples.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use spark_dora::DoraConfig;
+    /// use spark_onnx::RunOptions;
+    /// use spark_onnx_graph::graph::{Dim, Graph, MatMul, Op};
+    /// use spark_onnx_graph::{DType, Tensor};
+    /// use spark_train::{AdaptedNetwork, Sample, Samples};
+    ///
+    /// let mut graph = Graph::default();
+    /// let x = graph.add_input("x", DType::F32, vec![Dim::Known(1), Dim::Known(2)]);
+    /// let a = graph.add_constant("trunk.weight", Tensor::from_f32([2, 2], vec![1.0, 2.0, 3.0, 4.0])?);
+    /// let b = graph.add_constant("head.weight", Tensor::from_f32([2, 2], vec![1.0, 0.0, 0.0, 1.0])?);
+    /// let h = graph.add_node("h", Op::MatMul(MatMul), &[Some(x), Some(a)]);
+    /// let y = graph.add_node("y", Op::MatMul(MatMul), &[Some(h), Some(b)]);
+    /// graph.outputs.push(y);
+    ///
+    /// let network = AdaptedNetwork::new(graph, DoraConfig::builder(1).targets(["head"]).build()?)?;
+    /// let (trunk, network) = network.cut(&[("x", vec![1, 2])])?;
+    /// let x = Tensor::from_f32([1, 2], vec![1.0, 1.0])?;
+    /// let samples = vec![Sample { inputs: vec![("x".into(), x)], targets: Vec::new() }];
+    /// let cached = trunk.cached(&samples, &std::env::temp_dir(), &RunOptions::new(), |_| ())?;
+    /// assert_eq!(cached.sample(0)?.inputs[0].1.to_f32(), [4.0, 6.0]); // `h`, which is all that the rest reads
+    /// assert!(network.graph().nodes.iter().all(|node| node.name != "h"));
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    pub fn cut(mut self, of_one: &[(&str, Vec<usize>)]) -> Result<(Trunk, Self)> {
+        let names: BTreeSet<&str> = self.factor_names().collect();
+        let is_factor = |id: &ValueId| names.contains(self.graph.value(*id).name.as_str());
+        let factors = self
+            .graph
+            .inputs
+            .iter()
+            .copied()
+            .filter(is_factor)
+            .collect();
+        let trunk = trunk::cut(&mut self.graph, &factors, of_one)?;
+        Ok((trunk, self))
     }
 
     /// What tells the network without its adapter from others: a CRC-32 of its nodes and constants.

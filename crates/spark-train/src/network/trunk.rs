@@ -18,13 +18,12 @@ use spark_onnx::{Model, ModelError, RunOptions};
 use spark_onnx_graph::Tensor;
 use spark_onnx_graph::graph::{Dim, Graph, Node, Op, Value, ValueId, bind};
 
-use super::AdaptedNetwork;
 use super::head::without_unneeded;
 use crate::error::{Result, TrainError};
 use crate::exact::exact;
 use crate::trainer::{Sample, SampleWriter, Samples, StoredSamples};
 
-/// The part of a network that training cannot change: [`AdaptedNetwork::cut`].
+/// The part of a network that training cannot change: [`AdaptedNetwork::cut`](crate::AdaptedNetwork::cut).
 #[derive(Debug, Clone)]
 pub struct Trunk {
     graph: Graph,
@@ -34,91 +33,47 @@ pub struct Trunk {
     known: Vec<String>,
 }
 
-impl AdaptedNetwork {
-    /// Cuts the network where its first adapted layers read: the trunk, and the network that is left, whose samples are those that
-    /// [`Trunk::cached`] makes. `of_one` has the shapes of one sample's inputs.
-    ///
-    /// Steps of what is left are those of the whole, and it is merged into the whole; only what [`AdaptedNetwork::graph`] computes is less.
-    ///
-    /// # Errors
-    ///
-    /// [`TrainError::NoTrunk`] if every node hangs on an adapted layer; [`TrainError::NotBySample`] if the first extent of what would be kept is not the
-    /// number of samples; [`TrainError::Model`] for inputs that the network does not have, and a trunk that does not take two samples.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use spark_dora::DoraConfig;
-    /// use spark_onnx::RunOptions;
-    /// use spark_onnx_graph::graph::{Dim, Graph, MatMul, Op};
-    /// use spark_onnx_graph::{DType, Tensor};
-    /// use spark_train::{AdaptedNetwork, Sample, Samples};
-    ///
-    /// let mut graph = Graph::default();
-    /// let x = graph.add_input("x", DType::F32, vec![Dim::Known(1), Dim::Known(2)]);
-    /// let a = graph.add_constant("trunk.weight", Tensor::from_f32([2, 2], vec![1.0, 2.0, 3.0, 4.0])?);
-    /// let b = graph.add_constant("head.weight", Tensor::from_f32([2, 2], vec![1.0, 0.0, 0.0, 1.0])?);
-    /// let h = graph.add_node("h", Op::MatMul(MatMul), &[Some(x), Some(a)]);
-    /// let y = graph.add_node("y", Op::MatMul(MatMul), &[Some(h), Some(b)]);
-    /// graph.outputs.push(y);
-    ///
-    /// let network = AdaptedNetwork::new(graph, DoraConfig::builder(1).targets(["head"]).build()?)?;
-    /// let (trunk, network) = network.cut(&[("x", vec![1, 2])])?;
-    /// let x = Tensor::from_f32([1, 2], vec![1.0, 1.0])?;
-    /// let samples = vec![Sample { inputs: vec![("x".into(), x)], targets: Vec::new() }];
-    /// let cached = trunk.cached(&samples, &std::env::temp_dir(), &RunOptions::new(), |_| ())?;
-    /// assert_eq!(cached.sample(0)?.inputs[0].1.to_f32(), [4.0, 6.0]); // `h`, which is all that the rest reads
-    /// assert!(network.graph().nodes.iter().all(|node| node.name != "h"));
-    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
-    /// ```
-    pub fn cut(mut self, of_one: &[(&str, Vec<usize>)]) -> Result<(Trunk, Self)> {
-        let factors: BTreeSet<ValueId> = {
-            let names: BTreeSet<&str> = self.factor_names().collect();
-            let inputs = self.graph.inputs.iter().copied();
-            let is_factor = |id: &ValueId| names.contains(self.graph.value(*id).name.as_str());
-            inputs.filter(is_factor).collect()
-        };
-        let Split { rest, frontier } = split(&self.graph, &factors);
-        let mut trunk = self.graph.clone();
-        let is_input = |id: &ValueId| self.graph.inputs.contains(id);
-        let (carried, computed): (Vec<ValueId>, Vec<ValueId>) =
-            frontier.iter().partition(|id| is_input(id));
-        if computed.is_empty() {
-            return Err(TrainError::NoTrunk);
-        }
-        trunk.outputs = computed.clone();
-        trunk.nodes = without_unneeded(trunk.nodes, &trunk.outputs);
-        let read: BTreeSet<ValueId> = operands(&trunk.nodes).collect();
-        trunk.inputs.retain(|id| read.contains(id));
-
-        let inputs = self.graph.inputs.iter().filter(|id| !factors.contains(id));
-        let known: Vec<String> = inputs
-            .map(|&id| self.graph.value(id).name.clone())
-            .collect();
-        if let Some((name, _)) = of_one
-            .iter()
-            .find(|(name, _)| !known.iter().any(|k| k == name))
-        {
-            return Err(ModelError::InputUnknown {
-                name: (*name).to_owned(),
-            }
-            .into());
-        }
-        declare(&mut self.graph, &trunk, &computed, of_one)?;
-        let name = |id: &ValueId| self.graph.value(*id).name.clone();
-        let carried_names = carried.iter().map(name).collect();
-        self.graph.nodes = rest;
-        let mut inputs = computed;
-        inputs.extend(carried);
-        inputs.extend(self.graph.inputs.iter().filter(|id| factors.contains(id)));
-        self.graph.inputs = inputs;
-        let trunk = Trunk {
-            graph: trunk,
-            carried: carried_names,
-            known,
-        };
-        Ok((trunk, self))
+/// Cuts a graph where nodes that hang on these inputs begin to read: what is left of it, and the trunk.
+pub(super) fn cut(
+    graph: &mut Graph,
+    factors: &BTreeSet<ValueId>,
+    of_one: &[(&str, Vec<usize>)],
+) -> Result<Trunk> {
+    let Split { rest, frontier } = split(graph, factors);
+    let mut trunk = graph.clone();
+    let is_input = |id: &ValueId| graph.inputs.contains(id);
+    let (carried, computed): (Vec<ValueId>, Vec<ValueId>) =
+        frontier.iter().partition(|id| is_input(id));
+    if computed.is_empty() {
+        return Err(TrainError::NoTrunk);
     }
+    trunk.outputs = computed.clone();
+    trunk.nodes = without_unneeded(trunk.nodes, &trunk.outputs);
+    let read: BTreeSet<ValueId> = operands(&trunk.nodes).collect();
+    trunk.inputs.retain(|id| read.contains(id));
+
+    let own = graph.inputs.iter().filter(|id| !factors.contains(id));
+    let known: Vec<String> = own.map(|&id| graph.value(id).name.clone()).collect();
+    if let Some((name, _)) = of_one
+        .iter()
+        .find(|(name, _)| !known.iter().any(|k| k == name))
+    {
+        let name = (*name).to_owned();
+        return Err(ModelError::InputUnknown { name }.into());
+    }
+    declare(graph, &trunk, &computed, of_one)?;
+    let name = |id: &ValueId| graph.value(*id).name.clone();
+    let carried_names = carried.iter().map(name).collect();
+    graph.nodes = rest;
+    let mut inputs = computed;
+    inputs.extend(carried);
+    inputs.extend(graph.inputs.iter().filter(|id| factors.contains(id)));
+    graph.inputs = inputs;
+    Ok(Trunk {
+        graph: trunk,
+        carried: carried_names,
+        known,
+    })
 }
 
 /// Gives values that the trunk computes the types that they have as inputs of `rest`.
