@@ -22,6 +22,7 @@ mod integers_in_bodies;
 mod lengths_of_values;
 mod masked_attention;
 mod memory_budget;
+mod one_operation;
 mod regions;
 mod scatter_integers;
 mod sessions;

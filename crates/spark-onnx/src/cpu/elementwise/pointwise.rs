@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! collapse axes all operands step through alike
-//! for block of at most 256 elements, part of a row along the innermost axis or several whole ones:
+//! for block of at most 256 elements (4,096 of a program that needs no scratch), part of a row along the innermost axis or several whole ones:
 //!     for instruction in program: registers[to] = op(registers[args])    all in the L1 cache
 //!
 //!              a load of f32 or i64     the last instruction          any other
@@ -32,6 +32,9 @@ use crate::plan::{
     Instruction, MAX_RANK, Plan, PointOp, PointwiseStep, RegisterKind, Storage, View,
 };
 
+/// Elements of a block of a program that needs no scratch: beginning a block takes as long as a hundred elements.
+const STREAM: usize = 16 * BLOCK;
+
 /// Elements below which a second thread is not profitable.
 const MIN_PER_TASK: usize = 16 * 1024;
 
@@ -39,6 +42,8 @@ const MIN_PER_TASK: usize = 16 * 1024;
 /// result is operand 0.
 pub(crate) struct PreparedPointwise {
     extents: Vec<usize>,
+    /// Elements that a block has at most.
+    block: usize,
     /// Whole rows, along the innermost axis, that a block has at most; 1 where a row has several blocks.
     rows_per_block: usize,
     /// `[operand][axis]`.
@@ -63,16 +68,31 @@ impl PreparedPointwise {
             unreachable!("two axes at least");
         };
         let is_dense = |strides: &[isize]| strides.ends_with(&[inner as isize, 1]);
-        let rows_per_block = match is_dense(&strides[0]) {
-            true => (BLOCK / inner.max(1)).max(1),
-            false => 1,
-        };
         let dense = strides[0].last() == Some(&1);
         let direct = dense
             && matches!(storages[0], Storage::F32 | Storage::I64)
             && step.inputs.iter().all(|x| x.buffer != step.y.buffer);
+        // Loads of one row that lies as the result does, and one operation from them into it.
+        let instructions = &step.program.instructions;
+        let is_load = |op: PointOp| matches!(op, PointOp::Load(_));
+        let is_stream = direct
+            && extents[..extents.len() - 1]
+                .iter()
+                .all(|&extent| extent == 1)
+            && strides.iter().all(|strides| strides.last() == Some(&1))
+            && storages
+                .iter()
+                .all(|storage| matches!(storage, Storage::F32 | Storage::I64))
+            && instructions.iter().filter(|i| !is_load(i.op)).count() == 1
+            && instructions.last().is_some_and(|last| !is_load(last.op));
+        let block = if is_stream { STREAM } else { BLOCK };
+        let rows_per_block = match is_dense(&strides[0]) {
+            true => (block / inner.max(1)).max(1),
+            false => 1,
+        };
         Self {
             extents,
+            block,
             rows_per_block,
             strides,
             storages,
@@ -96,7 +116,7 @@ impl PreparedPointwise {
         let [.., rows, inner] = self.extents[..] else {
             return Ok(());
         };
-        let blocks_per_row = inner.div_ceil(BLOCK);
+        let blocks_per_row = inner.div_ceil(self.block);
         let groups = rows.div_ceil(self.rows_per_block);
         let blocks = total / (rows * inner) * groups * blocks_per_row;
         let tasks = (total / MIN_PER_TASK).clamp(1, c.pool.threads());
@@ -111,12 +131,12 @@ impl PreparedPointwise {
             };
             for block in first..last {
                 let (group, part) = (block / blocks_per_row, block % blocks_per_row);
-                let (outer, start) = (group / groups, part * BLOCK);
+                let (outer, start) = (group / groups, part * self.block);
                 let row = group % groups * self.rows_per_block;
                 let tile = Tile {
                     at: [outer, row, start],
                     rows: self.rows_per_block.min(rows - row),
-                    width: BLOCK.min(inner - start),
+                    width: self.block.min(inner - start),
                 };
                 // SAFETY: positions are within the extents, views were checked at load, tasks store
                 // disjoint blocks, and each has its own registers.

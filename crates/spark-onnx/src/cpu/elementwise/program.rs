@@ -7,6 +7,8 @@
 //!
 //! Where a register is, scratch, an operand or the result, whoever runs the program says.
 
+use spark_simd::math::positive;
+
 use super::round_float::round_float;
 use crate::cpu::math;
 use crate::cpu::simd::{Isa, Simd, dispatch};
@@ -136,6 +138,28 @@ fn map<A: Copy, T>(a: &[A], to: &mut [T], f: impl Fn(A) -> T) {
     }
 }
 
+/// As [`math::row_function`] has it of `Relu`.
+///
+/// # Safety
+///
+/// The processor must have the instruction set.
+#[inline(always)]
+unsafe fn positive_of<S: Simd>(from: &[f32], to: &mut [f32]) {
+    let len = from.len().min(to.len());
+    let whole = len / S::LANES * S::LANES;
+    let (from, to) = (from.as_ptr(), to.as_mut_ptr());
+    // SAFETY: both have `len` elements; the instruction set is guaranteed by the caller.
+    unsafe {
+        for i in (0..whole).step_by(S::LANES) {
+            S::store(to.add(i), positive::<S>(S::load(from.add(i))));
+        }
+        if len > whole {
+            let v = S::load_first(from.add(whole), len - whole);
+            S::store_first(to.add(whole), positive::<S>(v), len - whole);
+        }
+    }
+}
+
 fn truth(b: bool) -> f32 {
     f32::from(u8::from(b))
 }
@@ -169,6 +193,10 @@ pub(super) unsafe fn execute_f32<S: Simd>(instruction: Instruction, file: Regist
             | PointOp::ShiftRight { .. }
             | PointOp::Saturate { .. } => {}
             PointOp::ConstantF32(value) => to.fill(value),
+            // What takes less than a pass over the block: without the copy that others are applied to.
+            PointOp::Unary(Unary::Relu) => positive_of::<S>(x(), to),
+            PointOp::Unary(Unary::Neg) => map(x(), to, |v| -v),
+            PointOp::Unary(Unary::Abs) => map(x(), to, f32::abs),
             PointOp::Unary(op) => {
                 to.copy_from_slice(x());
                 math::apply(isa, op, to);
