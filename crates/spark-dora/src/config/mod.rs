@@ -356,8 +356,8 @@ impl DoraConfig {
         self.modules_to_save.as_deref().unwrap_or_default()
     }
 
-    /// Whether module `name` is trained whole.
-    pub(crate) fn saves(&self, name: &str) -> bool {
+    /// Whether module `name` is trained whole: itself or a module that it is in ends in an entry of `modules_to_save`.
+    pub fn saves(&self, name: &str) -> bool {
         self.to_save()
             .iter()
             .any(|end| targets::is_within(name, end))

@@ -86,16 +86,8 @@ pub fn with_gradients(
         }
     }
     let nodes = graph.nodes.clone();
-    let bytes = network.values().iter().map(|value| {
-        let elements = value
-            .ty
-            .shape
-            .iter()
-            .copied()
-            .fold(1, usize::saturating_mul);
-        elements.saturating_mul(value.ty.dtype.size_bytes())
-    });
-    let value_bytes = bytes.collect();
+    let value_bytes = network.values().iter().map(|value| value.ty.size_bytes());
+    let value_bytes = value_bytes.collect();
     let types = network.values().iter().map(|value| value.ty.clone());
     let mut backward = Backwards {
         builder: Builder::new(graph, types.collect(), network.budget_bytes()),

@@ -403,7 +403,7 @@ impl<'g> Binder<'g> {
     }
 
     fn declare(&mut self, ValueId(id): ValueId, ty: TensorType) {
-        self.total_bytes = self.total_bytes.saturating_add(size_bytes(&ty));
+        self.total_bytes = self.total_bytes.saturating_add(ty.size_bytes());
         self.types[id] = Some(ty);
     }
 
@@ -550,7 +550,7 @@ impl<'g> Binder<'g> {
         if let (Op::Unary(Unary::Identity), [Some(same)]) = (op, &tensors[..]) {
             return Ok(Some(vec![Arc::clone(same)]));
         }
-        let new_bytes: usize = types.iter().map(size_bytes).sum();
+        let new_bytes: usize = types.iter().map(TensorType::size_bytes).sum();
         let tensors: Vec<Option<&Tensor>> = tensors.iter().map(Option::as_deref).collect();
         let work = reference::folding_work(op, &tensors, types);
         if self.folded_bytes.saturating_add(new_bytes) > self.folding_limit
@@ -584,7 +584,7 @@ impl<'g> Binder<'g> {
                 "random numbers that each iteration draws anew are not supported"
             ));
         }
-        let (new_bytes, n) = (size_bytes(ty), ty.shape.iter().product::<usize>());
+        let (new_bytes, n) = (ty.size_bytes(), ty.shape.iter().product::<usize>());
         // Numbers as f64, and of their type.
         let working = n.saturating_mul(8).saturating_add(new_bytes);
         let left = self.budget_bytes.saturating_sub(self.folded_bytes);
@@ -700,12 +700,6 @@ impl<'g> Binder<'g> {
             budget_bytes: self.budget_bytes,
         }
     }
-}
-
-fn size_bytes(ty: &TensorType) -> usize {
-    ty.shape
-        .iter()
-        .fold(ty.dtype.size_bytes(), |n, &d| n.saturating_mul(d))
 }
 
 #[cfg(test)]

@@ -11,6 +11,14 @@ pub struct TensorType {
     pub shape: Vec<usize>,
 }
 
+impl TensorType {
+    /// Bytes of all elements, or the largest number where they are more.
+    pub(crate) fn size_bytes(&self) -> usize {
+        let extents = self.shape.iter();
+        extents.fold(self.dtype.size_bytes(), |n, &d| n.saturating_mul(d))
+    }
+}
+
 /// Why an operator cannot take its operands; the caller adds the node's name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]

@@ -163,7 +163,7 @@ impl Binder<'_> {
     }
 
     fn keep_body(&mut self, body: StaticGraph) -> BodyId {
-        let types = body.values.iter().map(|value| super::size_bytes(&value.ty));
+        let types = body.values.iter().map(|value| value.ty.size_bytes());
         let bytes = types.fold(0, usize::saturating_add);
         self.total_bytes = self.total_bytes.saturating_add(bytes);
         self.bodies.push(Arc::new(body));

@@ -188,13 +188,19 @@ impl PreparedPointwise {
         // SAFETY: register numbers are below `n_registers`; operands and result lie inside their
         // views for `len` elements from the position on. A register is scratch, an operand that
         // nothing writes, or the result that only the last instruction writes: no operand of it is
-        // in the result's buffer.
+        // in the result's buffer. Where a block is longer than scratch (`STREAM`), every load is of a dense operand in f32 or i64, which
+        // is read where it is, and the one other instruction writes the result.
         unsafe {
             let y = start_of(memory, &step.y, offset);
             for (position, &instruction) in step.program.instructions.iter().enumerate() {
                 let direct = self.direct && position == last;
                 let home = registers.home(instruction.to);
                 registers.place(instruction.to, if direct { y } else { home });
+                let is_load = matches!(instruction.op, PointOp::Load(_));
+                debug_assert!(
+                    direct || is_load || registers.len <= BLOCK,
+                    "no scratch is as long"
+                );
                 if let PointOp::Load(input) = instruction.op {
                     let operand = input as usize + 1;
                     let offset = self.offset(operand, tile.at);

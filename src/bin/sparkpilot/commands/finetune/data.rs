@@ -12,8 +12,8 @@ use sparkpilot::onnx::graph::Graph;
 use sparkpilot::onnx::precision::Activations;
 use sparkpilot::onnx::{Precision, RunOptions, file};
 use sparkpilot::train::{
-    AdaptedNetwork, Deployment, LayerSummary, OutputHeads, Sample, SampleRange, Samples,
-    StoredSamples, Teacher, digest, driving_heads, layers,
+    AdaptedNetwork, Deployment, OutputHeads, Sample, SampleRange, Samples, StoredSamples, Teacher,
+    digest, driving_heads, layers,
 };
 
 use super::calibrated;
@@ -199,15 +199,8 @@ impl Material {
             return Ok(AdaptedNetwork::deployed(graph, config, &self.deployment)?);
         }
         let all = layers(&self.graph).into_iter();
-        let is_whole = |layer: &LayerSummary| {
-            let dots = layer
-                .name
-                .match_indices('.')
-                .map(|(at, _)| &layer.name[..at]);
-            let mut modules = dots.chain([layer.name.as_str()]);
-            modules.any(|module| options.whole.iter().any(|end| module.ends_with(end)))
-        };
-        let alone = all.filter(|layer| layer.groups == 1 && !is_whole(layer));
+        let whole = config.clone().build()?;
+        let alone = all.filter(|layer| layer.groups == 1 && !whole.saves(&layer.name));
         let alone: Vec<_> = alone.collect();
         let fit = alone.iter().filter(|layer| layer.largest_rank() >= rank);
         let names: Vec<&str> = fit.map(|layer| layer.name.as_str()).collect();
