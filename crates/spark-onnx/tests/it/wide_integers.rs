@@ -2,10 +2,10 @@
 //! the node. Such integers are held in 64 bits, which no kernel of products and interpolations reads.
 
 use spark_onnx::graph::{
-    AspectRatio, CoordinateTransform, Dim, Einsum, Gather, Gemm, Graph, Interpolation, MatMul,
-    NearestRounding, Op, Reshape, Resize, ValueId, bind,
+    AspectRatio, Binary, CoordinateTransform, Dim, Einsum, Gather, Gemm, Graph, Interpolation,
+    MatMul, NearestRounding, Op, Reshape, Resize, ValueId, bind,
 };
-use spark_onnx::{DType, ModelError, ModelRunner, RunOptions, Tensor, reference};
+use spark_onnx::{DType, Model, ModelError, ModelRunner, RunOptions, Tensor, reference};
 
 const WIDE: [DType; 6] = [
     DType::I16,
@@ -180,5 +180,32 @@ fn wide_integers_between_positions_are_right_or_refused() {
                 "copies are exact"
             );
         }
+    }
+}
+
+/// The product wraps before the next operation of a joined step sees it.
+#[test]
+fn a_slope_times_the_least_integer_wraps() {
+    for (dtype, least) in [
+        (DType::I8, f64::from(i8::MIN)),
+        (DType::I16, f64::from(i16::MIN)),
+        (DType::I32, f64::from(i32::MIN)),
+    ] {
+        let tensor = |value| Tensor::from_f64(dtype, vec![1], vec![value]).expect("fits");
+        let mut graph = Graph::default();
+        let x = graph.add_input("x", dtype, vec![Dim::Known(1)]);
+        let slope = graph.add_input("slope", dtype, vec![Dim::Known(1)]);
+        let zero = graph.add_constant("zero", tensor(0.0));
+        let y = graph.add_node("y", Op::Binary(Binary::PRelu), &[Some(x), Some(slope)]);
+        let is_less = graph.add_node("z", Op::Binary(Binary::Less), &[Some(y), Some(zero)]);
+        graph.outputs.push(is_less);
+        let model = Model::from_graph(graph, &RunOptions::new()).expect("plans");
+        let (x, slope) = (tensor(least), tensor(-1.0));
+        let results = model
+            .session()
+            .run(&[("x", &x), ("slope", &slope)])
+            .expect("runs");
+        // -least is beyond the type, and wraps to the least again.
+        assert_eq!(results[0].1.to_f64(), [1.0], "{dtype:?}");
     }
 }

@@ -631,7 +631,10 @@ fn binary_nodes(e: &mut Expression, op: Binary, a: u16, b: u16, dtype: DType) ->
         }
         Binary::Mod { fmod: true } => e.push(PointOp::RemainderTruncated, &[a, b]),
         Binary::Mod { fmod: false } => e.push(PointOp::RemainderFloored, &[a, b]),
-        Binary::PRelu => e.push(PointOp::PRelu, &[a, b]),
+        Binary::PRelu => {
+            let y = e.push(PointOp::PRelu, &[a, b]);
+            wrapped(e, y, dtype)
+        }
         Binary::And => e.push(PointOp::And, &[a, b]),
         Binary::Or => e.push(PointOp::Or, &[a, b]),
         Binary::Xor => e.push(PointOp::Xor, &[a, b]),
