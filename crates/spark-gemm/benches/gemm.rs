@@ -19,7 +19,9 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use spark_gemm::int8::{ByteKind, Int8Gemm, Int8Instructions, Int8Layout, Int8Result};
-use spark_gemm::{FloatFormat, Gemm, PackedLayout, TileEpilogue, WeightShape, gemm_panel, panels};
+use spark_gemm::{
+    FloatFormat, Gemm, PackedLayout, TileEpilogue, WeightMemory, WeightShape, gemm_panel, panels,
+};
 use spark_parallel::Pool;
 use spark_simd::Isa;
 
@@ -80,7 +82,14 @@ fn of_floats(isa: Isa, (layout, x_format): (PackedLayout, FloatFormat), shape: [
             }
         }
     };
-    let packed = layout.pack(isa, weights, 0..n, write, &Pool::new(1));
+    let packed = layout.pack(
+        isa,
+        weights,
+        0..n,
+        write,
+        &WeightMemory::default(),
+        &Pool::new(1),
+    );
     let y = std::rc::Rc::new(std::cell::RefCell::new(vec![0.0f32; m * n]));
     let seen = y.clone();
     Case {
@@ -137,9 +146,10 @@ fn of_bytes(instructions: Int8Instructions, kind: ByteKind, shape: [usize; 3]) -
         }
     };
     let layout = Int8Layout::new(instructions, weights, n, ByteKind::Signed);
-    let packed = layout
-        .expect("few enough products")
-        .pack(write, &Pool::new(1));
+    let packed =
+        layout
+            .expect("few enough products")
+            .pack(write, &WeightMemory::default(), &Pool::new(1));
     let mut initial = vec![0; packed.padded_columns()];
     packed.write_initial(0, (kind, zero), &[], &[], &mut initial);
     let y = std::rc::Rc::new(std::cell::RefCell::new(vec![0i32; m * n]));

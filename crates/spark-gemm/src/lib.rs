@@ -40,6 +40,7 @@ mod pack;
 mod pages;
 mod panel;
 mod prefetch;
+mod region;
 mod roofline;
 mod rounding;
 mod select;
@@ -54,9 +55,9 @@ pub use epilogue::{
 pub use float_format::FloatFormat;
 pub use gemm::{Gemm, gemm_panel, gemm_panel_converting, gemm_panel_taps, has_panel_taps};
 pub use layout::PackedLayout;
-pub use memory::AlignedF32;
+pub use memory::{AlignedF32, WeightMemory};
 pub use pack::pack;
-pub use pages::{huge_pages, take_pages};
+pub use pages::take_pages;
 pub use panel::{
     MAX_ROWS, Panel, max_panel, max_panel_of, next_rows, packed_len, panel_offset, panels,
     panels_of_part,

@@ -12,7 +12,7 @@ use crate::epilogue::TileEpilogue;
 use crate::float_format::FloatFormat;
 use crate::gemm::{Gemm, gemm_panel};
 use crate::layout::PackedLayout;
-use crate::memory::AlignedF32;
+use crate::memory::{AlignedF32, WeightMemory};
 use crate::panel::panels;
 use crate::weights::WeightShape;
 
@@ -44,7 +44,14 @@ impl SmallGemm {
                 row[..columns.len()].fill(1.0);
             }
         };
-        let packed = layout.pack(isa, shape, 0..Self::N, ones, &Pool::new(1));
+        let packed = layout.pack(
+            isa,
+            shape,
+            0..Self::N,
+            ones,
+            &WeightMemory::default(),
+            &Pool::new(1),
+        );
         Self {
             isa,
             layout,

@@ -9,7 +9,7 @@ use spark_parallel::Pool;
 use spark_simd::Isa;
 
 use crate::layout::PackedLayout;
-use crate::memory::AlignedF32;
+use crate::memory::{AlignedF32, WeightMemory};
 use crate::pages::take_pages;
 use crate::panel::{packed_len, panels};
 
@@ -25,8 +25,8 @@ pub struct WeightShape {
 }
 
 impl PackedLayout {
-    /// Packs columns `range` of every group, one packed matrix after the other, the panels shared out
-    /// between threads. Values are rounded to nearest, ties to even, where the layout has 16 bits.
+    /// Packs columns `range` of every group into new memory of `memory`, one packed matrix after the other, the panels shared
+    /// out between threads. Values are rounded to nearest, ties to even, where the layout has 16 bits.
     ///
     /// `write(group, columns, to, width)` gives the weights of some columns: it fills the rows
     /// `[taps * depth][width]` at `to`, which are zeros, and leaves what is beyond the columns.
@@ -40,6 +40,7 @@ impl PackedLayout {
         shape: WeightShape,
         range: Range<usize>,
         write: impl Fn(usize, Range<usize>, &mut [f32], usize) + Sync,
+        memory: &WeightMemory,
         pool: &Pool,
     ) -> AlignedF32 {
         let WeightShape {
@@ -53,7 +54,7 @@ impl PackedLayout {
         let fits = packed_len(isa, depth, n).checked_mul(taps).is_some();
         let ends = range.end.checked_next_multiple_of(isa.lanes()).is_some();
         let len = group_len.checked_mul(groups).filter(|_| fits && ends);
-        let mut packed = AlignedF32::zeros(len.expect("the size of packed weights"));
+        let mut packed = memory.zeros(len.expect("the size of packed weights"));
         let mut jobs = Vec::new();
         let mut rest = packed.as_mut_slice();
         for group in 0..groups {

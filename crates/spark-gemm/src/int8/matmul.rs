@@ -97,7 +97,7 @@ impl Int8Matmul<'_> {
     /// # Examples
     ///
     /// ```
-    /// use spark_gemm::WeightShape;
+    /// use spark_gemm::{WeightMemory, WeightShape};
     /// use spark_gemm::int8::{ByteKind, Bytes, Int8Instructions, Int8Layout, Int8Matmul};
     /// use spark_parallel::Pool;
     /// use spark_simd::Isa;
@@ -112,7 +112,8 @@ impl Int8Matmul<'_> {
     /// };
     /// let shape = WeightShape { groups: 1, taps: 1, depth: 3 };
     /// let best = Int8Instructions::best(Isa::detect());
-    /// let weights = Int8Layout::new(best, shape, 2, ByteKind::Signed)?.pack(write, &Pool::new(1));
+    /// let layout = Int8Layout::new(best, shape, 2, ByteKind::Signed)?;
+    /// let weights = layout.pack(write, &WeightMemory::default(), &Pool::new(1));
     /// let product = Int8Matmul {
     ///     x: Bytes::U8(&[10, 20, 30, 255, 255, 255]), // 2 rows of 3
     ///     x_stride: 3,

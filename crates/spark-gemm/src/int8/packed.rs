@@ -25,7 +25,7 @@ use spark_parallel::Pool;
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::instructions::{ByteKind, Int8Instructions};
-use crate::memory::AlignedF32;
+use crate::memory::{AlignedF32, WeightMemory};
 use crate::pages::take_pages;
 use crate::panel::{Panel, max_panel, panel_offset, panels};
 use crate::weights::WeightShape;
@@ -123,7 +123,7 @@ impl Int8Layout {
             .checked_add(self.panel_bytes()?.div_ceil(4))
     }
 
-    /// Packs weights, the panels shared out between threads.
+    /// Packs weights into new memory of `memory`, the panels shared out between threads.
     ///
     /// `write(group, columns, to, width)` gives the weights of some columns: it fills the rows
     /// `[taps * depth][width]` of bytes at `to`, and leaves what is beyond the columns.
@@ -134,10 +134,11 @@ impl Int8Layout {
     pub fn pack(
         self,
         write: impl Fn(usize, Range<usize>, &mut [u8], usize) + Sync,
+        memory: &WeightMemory,
         pool: &Pool,
     ) -> Int8Weights<'static> {
         let len = self.packed_len().expect("the size of packed weights");
-        let mut memory = AlignedF32::zeros(len);
+        let mut memory = memory.zeros(len);
         let panels = self.panels_in(memory.as_mut_slice());
         let jobs: Vec<Mutex<PanelToPack<'_>>> = panels.into_iter().map(Mutex::new).collect();
         let buffers = (0..pool.threads()).map(|_| Mutex::default());

@@ -8,6 +8,7 @@ use proptest::prelude::*;
 use spark_parallel::Pool;
 
 use super::*;
+use crate::memory::WeightMemory;
 use crate::weights::WeightShape;
 
 /// A product and what its operands hold, as plain numbers.
@@ -57,7 +58,7 @@ impl Case {
         let layout = Int8Layout::new(instructions, shape, self.n, self.w_kind);
         layout
             .expect("few enough products")
-            .pack(write, &Pool::new(1))
+            .pack(write, &WeightMemory::default(), &Pool::new(1))
     }
 
     /// Calls `f` with the product of rows `x_stride` apart, what lies between which is any.
@@ -285,7 +286,7 @@ fn taps_and_groups_are_summed_where_their_rows_are() {
     for instructions in Int8Instructions::available() {
         let layout = Int8Layout::new(instructions, shape, n, ByteKind::Unsigned);
         let layout = layout.expect("few enough");
-        let weights = layout.pack(write, &Pool::new(2));
+        let weights = layout.pack(write, &WeightMemory::default(), &Pool::new(2));
         let mut memory = vec![7.0; layout.memory_len().expect("not much")];
         let lent = layout.pack_into(write, &mut memory);
         for group in 0..groups {

@@ -11,6 +11,7 @@ use crate::epilogue::{Activation, RowFunction, TileEpilogue};
 use crate::float_format::FloatFormat;
 use crate::gemm::{Gemm, gemm_panel, gemm_panel_converting};
 use crate::layout::PackedLayout;
+use crate::memory::WeightMemory;
 use crate::panel::{MAX_ROWS, panels};
 use crate::weights::WeightShape;
 
@@ -43,7 +44,14 @@ fn multiplied(
             to[..columns.len()].copy_from_slice(&row[columns.clone()]);
         }
     };
-    let packed = layout.pack(isa, shape, 0..n, write, &Pool::new(1));
+    let packed = layout.pack(
+        isa,
+        shape,
+        0..n,
+        write,
+        &WeightMemory::default(),
+        &Pool::new(1),
+    );
     let mut y = vec![f32::NAN; m * n];
     let gemm = Gemm {
         x: x.as_ptr(),
@@ -167,7 +175,7 @@ proptest! {
                     to[..columns.len()].copy_from_slice(&row[columns.clone()]);
                 }
             };
-            let packed = PackedLayout::Bf16Dot.pack(isa, shape, 0..n, write, &Pool::new(1));
+            let packed = PackedLayout::Bf16Dot.pack(isa, shape, 0..n, write, &WeightMemory::default(), &Pool::new(1));
             let run = |[x_is_narrow, r_is_narrow, y_is_narrow]: [bool; 3]| {
                 let format = |narrow| if narrow { FloatFormat::Bf16 } else { FloatFormat::F32 };
                 let mut y = vec![f32::NAN; m * n];

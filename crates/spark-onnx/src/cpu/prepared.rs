@@ -24,7 +24,7 @@ use super::workspace::{Scratch, WorkspaceSize};
 use crate::graph::OperatorError;
 use crate::plan::{Plan, Step, View, Weights};
 use crate::precision::Arithmetic;
-use spark_gemm::Panel;
+use spark_gemm::{Panel, WeightMemory};
 
 /// What is to be computed, and how exactly.
 pub(crate) struct Problem<'a, S> {
@@ -84,7 +84,7 @@ impl<'a> Packing<'a> {
         kernel: &'static str,
         weights: &Weights,
         (format, columns): (MatmulFormat, Range<usize>),
-        pack: impl FnOnce() -> Result<T, QuantError>,
+        pack: impl FnOnce(&WeightMemory) -> Result<T, QuantError>,
     ) -> Result<Packed<T>, QuantError> {
         let key = PackedKey {
             kernel,

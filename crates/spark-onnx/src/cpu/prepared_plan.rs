@@ -159,6 +159,7 @@ impl PreparedPlan {
         for index in 0..prepared.steps.len() {
             prepared.steps[index].is_fused_into_next = prepared.is_fused_into_next(index);
         }
+        prepared.target.weights.give_back_rest();
         Ok(prepared)
     }
 

@@ -17,7 +17,7 @@ use std::ops::{Deref, Range};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use spark_gemm::{AlignedF32, PackedLayout};
+use spark_gemm::{AlignedF32, PackedLayout, WeightMemory};
 use spark_quant::QuantError;
 
 use crate::Precision;
@@ -84,12 +84,19 @@ pub(crate) struct WeightStore {
     entries: Mutex<Vec<Entry>>,
     /// Bytes of what is held.
     bytes: Arc<AtomicUsize>,
+    /// Where it lies.
+    memory: WeightMemory,
 }
 
 impl WeightStore {
     /// Bytes of all packed weights that some plan reads, each counted once.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Gives memory that was taken and is not needed, as no more weights are packed for now, back to the system.
+    pub(crate) fn give_back_rest(&self) {
+        self.memory.give_back_rest();
     }
 
     /// The packed copy of `weights` that `key` names, packed now unless it is there; and whether it was.
@@ -101,7 +108,7 @@ impl WeightStore {
         &self,
         weights: &Weights,
         key: PackedKey,
-        pack: impl FnOnce() -> Result<T, QuantError>,
+        pack: impl FnOnce(&WeightMemory) -> Result<T, QuantError>,
     ) -> Result<(Packed<T>, bool), QuantError> {
         let identity = weights.identity();
         if let Some(identity) = &identity
@@ -109,7 +116,7 @@ impl WeightStore {
         {
             return Ok((found, true));
         }
-        let value = pack()?;
+        let value = pack(&self.memory)?;
         let bytes = value.packed_bytes();
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
         let packed = Arc::new(Counted {

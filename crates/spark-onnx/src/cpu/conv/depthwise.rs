@@ -20,7 +20,7 @@
 
 use std::mem::MaybeUninit;
 
-use spark_gemm::FloatFormat;
+use spark_gemm::{FloatFormat, WeightMemory};
 use spark_quant::QuantError;
 
 use crate::cpu::math;
@@ -49,9 +49,9 @@ const TASKS_PER_THREAD: usize = 4;
 static ZEROS: [f32; 16] = [0.0; 16];
 
 /// `weights` as `[vector of channels][tap][lane]`.
-fn interleaved(weights: &Weights, lanes: usize) -> AlignedF32 {
+fn interleaved(weights: &Weights, lanes: usize, memory: &WeightMemory) -> AlignedF32 {
     let taps = weights.taps;
-    let mut packed = AlignedF32::zeros(taps * weights.groups.next_multiple_of(lanes));
+    let mut packed = memory.zeros(taps * weights.groups.next_multiple_of(lanes));
     let to = packed.as_mut_slice();
     for (c, row) in weights.values().chunks_exact(taps.max(1)).enumerate() {
         let start = c / lanes * taps * lanes + c % lanes;
@@ -78,8 +78,8 @@ impl PreparedDepthwise {
         let form = (MatmulFormat::F32, 0..step.weights.out_per_group);
         let weights = problem
             .packing
-            .packed("depthwise", &step.weights, form, || {
-                Ok(interleaved(&step.weights, lanes))
+            .packed("depthwise", &step.weights, form, |memory| {
+                Ok(interleaved(&step.weights, lanes, memory))
             })?;
         let bias = step.epilogue.bias.as_ref();
         let bias = bias.map(|bias| AlignedF32::padded(bias, padded));

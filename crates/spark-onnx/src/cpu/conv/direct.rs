@@ -74,8 +74,8 @@ impl PreparedConv {
         let columns = 0..w.out_per_group;
         let weights = problem
             .packing
-            .packed("direct", w, (format, columns.clone()), || {
-                Ok(format.pack(cpu, w, columns))
+            .packed("direct", w, (format, columns.clone()), |memory| {
+                Ok(format.pack(cpu, w, columns, memory))
             })?;
         let bias_stride = w.out_per_group.next_multiple_of(isa.lanes());
         let bias = step.epilogue.bias.as_ref().map(|bias| {

@@ -28,8 +28,8 @@
 use std::sync::Mutex;
 
 use spark_gemm::{
-    FloatFormat, Gemm, PackedLayout, TileEpilogue, TileOutput, apply_epilogue_and_store,
-    gemm_panel, init_accumulators, packed_len, panels,
+    FloatFormat, Gemm, PackedLayout, TileEpilogue, TileOutput, WeightMemory,
+    apply_epilogue_and_store, gemm_panel, init_accumulators, packed_len, panels,
 };
 use spark_quant::QuantError;
 
@@ -104,8 +104,8 @@ impl PreparedWinograd {
         let weights = &step.weights;
         let weights = problem
             .packing
-            .packed("winograd2x3", weights, (format, 0..n), || {
-                Ok(transformed(cpu, weights, format))
+            .packed("winograd2x3", weights, (format, 0..n), |memory| {
+                Ok(transformed(cpu, weights, format, memory))
             })?;
         Ok(Self {
             weights,
@@ -302,11 +302,16 @@ impl Image<'_> {
 }
 
 /// `G w G'` of every pair of channels, packed as 16 matrices; sums in f64, rounded once.
-fn transformed(cpu: Cpu<'_>, weights: &Weights, format: MatmulFormat) -> AlignedF32 {
+fn transformed(
+    cpu: Cpu<'_>,
+    weights: &Weights,
+    format: MatmulFormat,
+    memory: &WeightMemory,
+) -> AlignedF32 {
     let Cpu { isa, pool } = cpu;
     let (depth, n) = (weights.in_per_group, weights.out_per_group);
     let matrix = packed_len(isa, depth, n);
-    let mut packed = AlignedF32::zeros(POSITIONS * matrix);
+    let mut packed = memory.zeros(POSITIONS * matrix);
     // A job is a panel of every matrix.
     let mut jobs: Vec<_> = panels(isa, n).map(|panel| (panel, Vec::new())).collect();
     for matrix in packed.as_mut_slice().chunks_exact_mut(matrix) {

@@ -15,7 +15,7 @@
 )]
 
 use spark_gemm::int8::{Int8Instructions, Int8Layout, Int8Weights as Packed8};
-use spark_gemm::{TileEpilogue, WeightShape, panels, panels_of_part};
+use spark_gemm::{TileEpilogue, WeightMemory, WeightShape, panels, panels_of_part};
 use spark_quant::QuantError;
 
 use super::image::{Job, Picture, Results};
@@ -78,8 +78,13 @@ fn byte(value: f32) -> u8 {
     value as i32 as u8
 }
 
-/// Packs weights that are known at load.
-fn packed(layout: Int8Layout, weights: &Weights, cpu: Cpu<'_>) -> Packed8<'static> {
+/// Packs weights that are known at load into `memory`.
+fn packed(
+    layout: Int8Layout,
+    weights: &Weights,
+    memory: &WeightMemory,
+    cpu: Cpu<'_>,
+) -> Packed8<'static> {
     let rows = weights.taps * weights.in_per_group;
     let write = |group, columns, to: &mut [u8], width: usize| {
         let mut floats = vec![0.0; rows * width];
@@ -88,7 +93,7 @@ fn packed(layout: Int8Layout, weights: &Weights, cpu: Cpu<'_>) -> Packed8<'stati
             *to = byte(value);
         }
     };
-    layout.pack(write, cpu.pool)
+    layout.pack(write, memory, cpu.pool)
 }
 
 impl Kernel<Int8Step> for Int8Product {
@@ -119,7 +124,7 @@ impl Kernel<Int8Step> for Int8Product {
             Int8Weights::Computed { .. } => None,
             Int8Weights::Known(weights) => {
                 let key = (MatmulFormat::F32, 0..weights.out_per_group);
-                let pack = || Ok(packed(layout, weights, cpu));
+                let pack = |memory: &WeightMemory| Ok(packed(layout, weights, memory, cpu));
                 Some(problem.packing.packed("int8", weights, key, pack)?)
             }
         };

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use spark_gemm::{AlignedF32, PackedLayout, WeightShape, max_panel};
+use spark_gemm::{AlignedF32, PackedLayout, WeightMemory, WeightShape, max_panel};
 
 use crate::Precision;
 use crate::cpu::processor::Cpu;
@@ -40,12 +40,13 @@ impl MatmulFormat {
         rounds_result: false,
     };
 
-    /// Packs columns `range` of every group of `weights`, as [`PackedLayout::pack`] does.
+    /// Packs columns `range` of every group of `weights` into `memory`, as [`PackedLayout::pack`] does.
     pub(crate) fn pack(
         self,
         Cpu { isa, pool }: Cpu<'_>,
         weights: &Weights,
         range: Range<usize>,
+        memory: &WeightMemory,
     ) -> AlignedF32 {
         let shape = WeightShape {
             groups: weights.groups,
@@ -60,7 +61,7 @@ impl MatmulFormat {
                 round_values(self.precision, to);
             }
         };
-        self.layout.pack(isa, shape, range, write, pool)
+        self.layout.pack(isa, shape, range, write, memory, pool)
     }
 
     /// Bytes that packing `weights` with a bias per column takes at most, the packed ones included:

@@ -117,8 +117,8 @@ impl PackedWeights {
     ) -> Result<Self, QuantError> {
         let n = range.len();
         let form = (format, range.clone());
-        let data = problem.packing.packed("gemm", weights, form, || {
-            Ok(format.pack(problem.cpu, weights, range))
+        let data = problem.packing.packed("gemm", weights, form, |memory| {
+            Ok(format.pack(problem.cpu, weights, range, memory))
         })?;
         Ok(Self {
             n,

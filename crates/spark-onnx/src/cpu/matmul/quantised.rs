@@ -84,7 +84,7 @@ impl PreparedQuantised {
         let calibrated = weights.calibrated();
         let coded = problem
             .packing
-            .packed("panels", weights, form, || match calibrated {
+            .packed("panels", weights, form, |_| match calibrated {
                 Some(chosen) => CodedPanels::new(isa, &chosen.packed, extents_of(weights)),
                 None => coded(cpu, weights, recipes.weights, format.precision.bits()),
             });
