@@ -57,7 +57,7 @@ pub use gemm::{Gemm, gemm_panel, gemm_panel_converting, gemm_panel_taps, has_pan
 pub use layout::PackedLayout;
 pub use memory::{AlignedF32, WeightMemory};
 pub use pack::pack;
-pub use pages::take_pages;
+pub use pages::{give_back_pages, take_pages};
 pub use panel::{
     MAX_ROWS, Panel, max_panel, max_panel_of, next_rows, packed_len, panel_offset, panels,
     panels_of_part,

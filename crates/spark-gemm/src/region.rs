@@ -20,6 +20,9 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+#[cfg(target_os = "linux")]
+use crate::pages::page_bytes;
+
 /// A huge page of x86-64, and of AArch64 with pages of 4 KiB.
 pub(crate) const HUGE_BYTES: usize = 2 << 20;
 
@@ -91,9 +94,7 @@ impl Region {
     pub(crate) unsafe fn give_back(&self, start: usize, end: usize) {
         #[cfg(target_os = "linux")]
         {
-            // SAFETY: asks for a number.
-            let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-            let page = usize::try_from(page).unwrap_or(HUGE_BYTES).max(1);
+            let page = page_bytes();
             let from = (start * size_of::<f32>()).next_multiple_of(page);
             let to = end.min(self.len) * size_of::<f32>() / page * page;
             if from < to {

@@ -18,6 +18,7 @@ use std::sync::{Arc, Weak};
 
 use half::f16;
 use half::slice::HalfFloatSliceExt;
+use spark_gemm::give_back_pages;
 
 use super::calibrated::{CalibratedWeights, digest};
 use crate::tensor::{Tensor, TensorData};
@@ -203,9 +204,13 @@ impl Weights {
         })
     }
 
-    /// Gives the constant up; the extents stay.
+    /// Gives the constant up; the extents stay. Nobody else's are freed, with their pages: an allocator may keep those.
     pub(crate) fn forget(&mut self) {
-        self.source = None;
+        let constant = self.source.take().map(|source| source.constant);
+        let constant = constant.and_then(|constant| Arc::try_unwrap(constant).ok());
+        if let Some(TensorData::F32(mut values)) = constant.map(Tensor::into_data) {
+            give_back_pages(&mut values);
+        }
         self.calibrated = None;
     }
 
