@@ -6,7 +6,7 @@
 //! y[m, n] = epilogue( sum over t, k of x[row(m, t) + k] * w[t, k, n] )
 //!
 //! block      a small matmul of f32 slices, for safe code
-//! pack       a computed matrix  -> panels of f32
+//! pack       a computed matrix  -> panels of f32, or of pairs of bf16 for AVX-512: pack_pairs
 //! weights    known matrices     -> panels in a layout of 32 or 16 bits        PackedLayout::pack
 //! gemm       rows evenly spaced: tile after tile over a panel                   unsafe: Gemm, gemm_panel
 //! tile       rows given by pointers, tap by tap                                  unsafe: Tile::run
@@ -37,6 +37,8 @@ mod kernel;
 mod layout;
 mod memory;
 mod pack;
+#[cfg(target_arch = "x86_64")]
+mod pack_pairs;
 mod pages;
 mod panel;
 mod prefetch;
@@ -57,6 +59,8 @@ pub use gemm::{Gemm, gemm_panel, gemm_panel_converting, gemm_panel_taps, has_pan
 pub use layout::PackedLayout;
 pub use memory::{AlignedF32, WeightMemory};
 pub use pack::pack;
+#[cfg(target_arch = "x86_64")]
+pub use pack_pairs::pack_pairs;
 pub use pages::{give_back_pages, take_pages};
 pub use panel::{
     MAX_ROWS, Panel, max_panel, max_panel_of, next_rows, packed_len, panel_offset, panels,
@@ -64,7 +68,7 @@ pub use panel::{
 };
 pub use prefetch::Prefetch;
 pub use roofline::Roofline;
-pub use rounding::round_rows;
+pub use rounding::{narrow_row, round_rows};
 pub use tile::{TapRows, Tile, TileShape};
 pub use weights::WeightShape;
 

@@ -19,14 +19,15 @@ use crate::panel::{packed_len, panel_offset, panels};
 
 /// Where a matrix is.
 #[derive(Clone, Copy)]
-struct Source {
-    first: *const f32,
-    row_stride: isize,
-    column_stride: isize,
+pub(crate) struct Source {
+    pub(crate) first: *const f32,
+    pub(crate) row_stride: isize,
+    pub(crate) column_stride: isize,
 }
 
 impl Source {
-    fn at(&self, k: usize, n: usize) -> *const f32 {
+    /// Where element `(k, n)` is.
+    pub(crate) fn at(&self, k: usize, n: usize) -> *const f32 {
         let offset = k as isize * self.row_stride + n as isize * self.column_stride;
         self.first.wrapping_offset(offset)
     }

@@ -16,13 +16,16 @@
 //! Tasks are runs of such tiles, so that few heads still occupy many threads. Every row is
 //! computed alone and in the same order whoever does it.
 //!
-//! In bf16 on both sides the powers are rounded before the second GEMM, their sum is not.
+//! In bf16 on both sides the powers are rounded before the second GEMM, their sum is not. Where the processor has dot products
+//! of bf16 by AVX-512, both GEMM are made of them: keys and values are packed in pairs, queries and powers narrowed.
 //!
 //! Deliberately absent: cutting the keys. A row of scores is whole; models that drive have hundreds
 //! of tokens, not tens of thousands.
 
+#[cfg(target_arch = "x86_64")]
+use spark_gemm::pack_pairs;
 use spark_gemm::{
-    FloatFormat, Gemm, PackedLayout, TileEpilogue, gemm_panel, pack, packed_len, panels, round_rows,
+    FloatFormat, Gemm, PackedLayout, TileEpilogue, gemm_panel, narrow_row, pack, panels, round_rows,
 };
 use spark_quant::QuantError;
 
@@ -48,11 +51,19 @@ fn tiles(m: usize) -> usize {
     (m / ROWS).max(1)
 }
 
-/// f32 elements of scratch one task of `step` needs.
-fn scratch_len(isa: Isa, step: &AttentionStep) -> usize {
+/// f32 elements of scratch one task needs: packed keys, packed values, scores, and queries where they are narrowed.
+fn scratch_lens(isa: Isa, step: &AttentionStep, layout: PackedLayout) -> [usize; 4] {
     let [m, n, d, e] = step.extents();
-    let scores = m.min(MOST_ROWS) * n.next_multiple_of(isa.lanes());
-    packed_len(isa, d, n) + packed_len(isa, n, e) + scores
+    let rows = m.min(MOST_ROWS);
+    [
+        layout.packed_len(isa, 1, d, n),
+        layout.packed_len(isa, 1, n, e),
+        rows * n.next_multiple_of(isa.lanes()),
+        match layout {
+            PackedLayout::Bf16Dot => rows * layout.words(d),
+            _ => 0,
+        },
+    ]
 }
 
 /// Runs the step.
@@ -86,8 +97,8 @@ struct Head<'a> {
     step: &'a AttentionStep,
     memory: &'a Memory,
     format: MatmulFormat,
-    /// Packed keys, packed values, scores.
-    parts: [*mut f32; 3],
+    /// As [`scratch_lens`] has them.
+    parts: [*mut f32; 4],
     packed: Option<usize>,
 }
 
@@ -98,15 +109,18 @@ impl<'a> Head<'a> {
         &Context { isa, memory, .. }: &Context<'a>,
         scratch: *mut f32,
     ) -> Self {
-        let [_, n, d, e] = step.extents();
-        let values = scratch.wrapping_add(packed_len(isa, d, n));
-        let scores = values.wrapping_add(packed_len(isa, n, e));
+        let mut start = scratch;
+        let parts = scratch_lens(isa, step, format.layout).map(|len| {
+            let part = start;
+            start = start.wrapping_add(len);
+            part
+        });
         Self {
             isa,
             step,
             memory,
             format,
-            parts: [scratch, values, scores],
+            parts,
             packed: None,
         }
     }
@@ -115,7 +129,7 @@ impl<'a> Head<'a> {
     ///
     /// # Safety
     ///
-    /// Scratch must be as long as [`scratch_len`] says.
+    /// Scratch must be as long as [`scratch_lens`] says.
     unsafe fn pack(&mut self, head: usize) {
         if self.packed.replace(head) == Some(head) {
             return;
@@ -127,13 +141,36 @@ impl<'a> Head<'a> {
             self.memory.f32(view).wrapping_offset(offset).cast_const()
         };
         let (key_stride, inner_stride) = k.matrix_strides();
-        let [keys, values, _] = self.parts;
+        let [keys, values, ..] = self.parts;
+        let [keys_len, values_len, ..] = scratch_lens(self.isa, self.step, self.format.layout);
         // SAFETY: the views have these extents; the parts of scratch are disjoint and long enough.
         unsafe {
-            let keys = std::slice::from_raw_parts_mut(keys, packed_len(self.isa, d, n));
-            pack(self.isa, start(k), (inner_stride, key_stride), (d, n), keys);
-            let values = std::slice::from_raw_parts_mut(values, packed_len(self.isa, n, e));
-            pack(self.isa, start(v), v.matrix_strides(), (n, e), values);
+            let keys = std::slice::from_raw_parts_mut(keys, keys_len);
+            self.pack_matrix(start(k), (inner_stride, key_stride), (d, n), keys);
+            let values = std::slice::from_raw_parts_mut(values, values_len);
+            self.pack_matrix(start(v), v.matrix_strides(), (n, e), values);
+        }
+    }
+
+    /// Packs a matrix of some depth and columns, whose elements lie these strides apart.
+    ///
+    /// # Safety
+    ///
+    /// `source` must be readable at all those positions.
+    unsafe fn pack_matrix(
+        &self,
+        source: *const f32,
+        strides: (isize, isize),
+        extents: (usize, usize),
+        packed: &mut [f32],
+    ) {
+        // SAFETY: forwarded.
+        unsafe {
+            match self.format.layout {
+                #[cfg(target_arch = "x86_64")]
+                PackedLayout::Bf16Dot => pack_pairs(self.isa, source, strides, extents, packed),
+                _ => pack(self.isa, source, strides, extents, packed),
+            }
         }
     }
 
@@ -162,7 +199,7 @@ impl<'a> Head<'a> {
         };
         // SAFETY: forwarded; the views have these extents.
         unsafe { self.pack(head) };
-        let [keys, values, scores] = self.parts;
+        let [keys, values, scores, queries] = self.parts;
         let stride = n.next_multiple_of(isa.lanes()) as isize;
         let (q_stride, y_stride) = (step.q.matrix_strides().0, step.y.matrix_strides().0);
         let mut sums = [0.0f32; MOST_ROWS];
@@ -182,15 +219,30 @@ impl<'a> Head<'a> {
         // SAFETY: the scores are this task's; the views have these extents and unit stride along
         // their last axes by the step's contract.
         unsafe {
-            self.gemm((q, q_stride), keys, (scores, stride), [rows, d, n]);
+            let q = match self.format.layout {
+                PackedLayout::Bf16Dot => {
+                    let row = 2 * self.format.layout.words(d) as isize;
+                    for i in 0..rows as isize {
+                        let to = queries.cast::<u16>().wrapping_offset(i * row);
+                        narrow_row(isa, q.wrapping_offset(i * q_stride), to, d);
+                    }
+                    Rows::narrow(queries, row)
+                }
+                _ => Rows::wide(q, q_stride),
+            };
+            self.gemm(q, keys, (scores, stride), [rows, d, n]);
             dispatch!(isa, powers(tile: &Scores, sums: &mut [f32]) => (tile, sums));
-            if self.format.rounded_left {
-                for row in 0..rows {
-                    let start = scores.wrapping_offset(row as isize * stride);
+            let mut powers = Rows::wide(scores, stride);
+            for row in 0..rows {
+                let start = scores.wrapping_offset(row as isize * stride);
+                if self.format.layout == PackedLayout::Bf16Dot {
+                    narrow_row(isa, start, start.cast(), n);
+                    powers = Rows::narrow(scores, 2 * stride);
+                } else if self.format.rounded_left {
                     round_rows(isa, &[start], n);
                 }
             }
-            self.gemm((scores, stride), values, (y, y_stride), [rows, n, e]);
+            self.gemm(powers, values, (y, y_stride), [rows, n, e]);
             let result = (y, y_stride, e);
             dispatch!(isa, divide(result: (*mut f32, isize, usize), sums: &[f32]) => (result, sums));
             if self.format.rounds_result {
@@ -210,15 +262,15 @@ impl<'a> Head<'a> {
     /// instruction set.
     unsafe fn gemm(
         &self,
-        (x, x_stride): (*mut f32, isize),
+        x: Rows,
         packed: *mut f32,
         (y, y_stride): (*mut f32, isize),
         [rows, depth, columns]: [usize; 3],
     ) {
         let product = Gemm {
-            x,
-            x_format: FloatFormat::F32,
-            x_stride,
+            x: x.first,
+            x_format: x.format,
+            x_stride: x.stride,
             y,
             y_stride,
             residual: std::ptr::null(),
@@ -226,12 +278,42 @@ impl<'a> Head<'a> {
             m: rows,
             k: depth,
             n: columns,
-            layout: PackedLayout::F32,
+            layout: self.format.layout,
             epilogue: TileEpilogue::none(self.isa),
         };
         for panel in panels(self.isa, columns) {
             // SAFETY: guaranteed by the caller.
             unsafe { gemm_panel(self.isa, &product, packed, panel, (0, rows)) };
+        }
+    }
+}
+
+/// The left operand of a product.
+struct Rows {
+    first: *const f32,
+    format: FloatFormat,
+    /// Elements from one row to the next.
+    stride: isize,
+}
+
+impl Rows {
+    /// Rows of f32.
+    fn wide(first: *const f32, stride: isize) -> Self {
+        let format = FloatFormat::F32;
+        Self {
+            first,
+            format,
+            stride,
+        }
+    }
+
+    /// Rows of bf16.
+    fn narrow(first: *const f32, stride: isize) -> Self {
+        let format = FloatFormat::Bf16;
+        Self {
+            first,
+            format,
+            stride,
         }
     }
 }
@@ -341,8 +423,16 @@ impl PreparedStep for Attention {
         operands_of_computed(self.format)
     }
 
+    fn variant(&self) -> &'static str {
+        match self.format.layout {
+            PackedLayout::Bf16Dot => "dot",
+            _ => "",
+        }
+    }
+
     fn workspace_size(&self, cpu: Cpu<'_>) -> WorkspaceSize {
-        WorkspaceSize::scratch(scratch_len(cpu.isa, &self.step))
+        let lens = scratch_lens(cpu.isa, &self.step, self.format.layout);
+        WorkspaceSize::scratch(lens.iter().sum())
     }
 
     fn rounds_results(&self) -> bool {

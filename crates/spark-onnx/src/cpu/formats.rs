@@ -149,7 +149,7 @@ pub(crate) fn choose(
         .collect()
 }
 
-/// Layout and kernel of one step's weights; its result is not rounded.
+/// Layout and kernel of one step's weights, or of keys and values; its result is not rounded.
 pub(crate) fn of_step(
     step: &Step,
     precision: Precision,
@@ -157,9 +157,14 @@ pub(crate) fn of_step(
 ) -> MatmulFormat {
     let has_weights = rows(step) != usize::MAX;
     let dot = match products.bf16 {
-        Bf16Products::DotProduct if has_weights => PackedLayout::bf16_dot(products.isa),
+        Bf16Products::DotProduct => PackedLayout::bf16_dot(products.isa),
         _ => None,
     };
+    // What is computed is packed in every run: attention has no packing in blocks of four, products that are scaled none at all.
+    let dot = dot.filter(|&layout| match step {
+        Step::Attention(_) => layout == PackedLayout::Bf16Dot,
+        _ => has_weights,
+    });
     let both_f16 = products.fp16 == Fp16Products::BothSides && has_weights;
     let layout = match (precision, dot) {
         (Precision::Bf16, Some(layout)) => layout,

@@ -1,0 +1,195 @@
+//! Packing a computed matrix into the pairs of bf16 that AVX-512's dot products read.
+//!
+//! ```text
+//! element (k, n) is source[k * row_stride + n * column_stride], rounded to nearest, ties to even
+//! packed  panel after panel: [k / 2][panel's columns, zero beyond the matrix]     k in the low half, k + 1 in the high
+//!
+//! column_stride 1   two rows become one
+//! row_stride 1      the matrix lies transposed: blocks of 4 k by 16 n are transposed in registers
+//! ```
+
+#![allow(
+    unsafe_code,
+    reason = "reads a matrix of any strides that the caller vouches for, with the vectors of an instruction set"
+)]
+
+use std::arch::x86_64::{
+    __m512, _mm512_castps_si512, _mm512_castsi512_ps, _mm512_or_si512, _mm512_setzero_ps,
+    _mm512_srli_epi32,
+};
+
+use spark_simd::{Avx512, Avx512Bf16, Isa, Simd};
+
+use crate::layout::PackedLayout;
+use crate::pack::Source;
+use crate::panel::{panel_offset, panels};
+
+const LANES: usize = Avx512::LANES;
+
+/// Packs element `(k, n)` at `source[k * row_stride + n * column_stride]` as [`PackedLayout::Bf16Dot`] has it.
+///
+/// # Safety
+///
+/// `source` must be readable at all those positions.
+///
+/// # Panics
+///
+/// If the processor has no such products for `isa`, or `packed` does not hold [`PackedLayout::packed_len`].
+pub unsafe fn pack_pairs(
+    isa: Isa,
+    source: *const f32,
+    (row_stride, column_stride): (isize, isize),
+    (depth, n): (usize, usize),
+    packed: &mut [f32],
+) {
+    let layout = PackedLayout::Bf16Dot;
+    assert!(
+        Avx512Bf16::of(isa).is_some(),
+        "a processor with dot products of bf16"
+    );
+    assert!(
+        layout.packed_len(isa, 1, depth, n) <= packed.len(),
+        "`packed` holds a matrix"
+    );
+    let source = Source {
+        first: source,
+        row_stride,
+        column_stride,
+    };
+    let words = layout.words(depth);
+    for panel in panels(isa, n) {
+        let width = panel.vectors * LANES;
+        let start = panel_offset(panel, words);
+        let to = packed[start..start + words * width].as_mut_ptr();
+        for column in (0..width).step_by(LANES) {
+            let first = panel.column + column;
+            let columns = Columns {
+                source: Source {
+                    first: source.at(0, first),
+                    ..source
+                },
+                depth,
+                valid: n.saturating_sub(first).min(LANES),
+                to: to.wrapping_add(column),
+                stride: width,
+            };
+            // SAFETY: the source is guaranteed by the caller; the columns lie inside `packed`; the token stands for the
+            // features.
+            unsafe { pack_columns(&columns) };
+        }
+    }
+}
+
+/// A vector of columns, `valid` of which exist.
+struct Columns {
+    source: Source,
+    depth: usize,
+    valid: usize,
+    to: *mut f32,
+    /// Words from one pair of rows of the result to the next.
+    stride: usize,
+}
+
+/// The nearest bf16 of `low` and of `high`, pair by pair.
+#[inline]
+#[target_feature(enable = "avx512f")]
+unsafe fn paired(low: __m512, high: __m512) -> __m512 {
+    // SAFETY: the caller has the features.
+    let (low, high) = unsafe { (Avx512::round_bf16(low), Avx512::round_bf16(high)) };
+    let low = _mm512_srli_epi32::<16>(_mm512_castps_si512(low));
+    _mm512_castsi512_ps(_mm512_or_si512(low, _mm512_castps_si512(high)))
+}
+
+spark_simd::features! { compile Avx512
+    unsafe fn pack_columns(columns: &Columns) {
+        let Columns { source, depth, valid, to, stride } = *columns;
+        // SAFETY: the caller of `pack_pairs` vouches for the source; rows of the result take a vector.
+        unsafe {
+            let row = |k: usize| {
+                if k >= depth {
+                    return _mm512_setzero_ps();
+                }
+                if source.column_stride == 1 {
+                    return Avx512::load_first(source.at(k, 0), valid);
+                }
+                let mut values = [0.0_f32; LANES];
+                for (j, value) in values[..valid].iter_mut().enumerate() {
+                    *value = *source.at(k, j);
+                }
+                Avx512::load(values.as_ptr())
+            };
+            let transposed = match source.row_stride == 1 && valid == LANES {
+                true => depth / 4 * 4,
+                false => 0,
+            };
+            for k in (0..transposed).step_by(4) {
+                let [a, b, c, d] = Avx512::load_columns(source.at(k, 0), source.column_stride);
+                let to = to.add(k / 2 * stride);
+                Avx512::store(to, paired(a, b));
+                Avx512::store(to.add(stride), paired(c, d));
+            }
+            for k in (transposed..depth).step_by(2) {
+                Avx512::store(to.add(k / 2 * stride), paired(row(k), row(k + 1)));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use half::bf16;
+
+    use super::*;
+
+    #[test]
+    fn every_order_and_shape_lands_where_the_kernel_reads() {
+        let isa = Isa::detect();
+        if Avx512Bf16::of(isa).is_none() {
+            eprintln!("skipped: no dot products of bf16");
+            return;
+        }
+        for (depth, n) in [
+            (1, 1),
+            (4, 16),
+            (7, 37),
+            (64, 5),
+            (3, 197),
+            (10, 80),
+            (0, 4),
+        ] {
+            let matrix: Vec<f32> = (0..depth * n).map(|i| (i as f32 + 1.0) / 3.0).collect();
+            // By rows, by columns, and every other element of rows twice as long.
+            let spread: Vec<f32> = matrix.iter().flat_map(|&v| [v, -1.0]).collect();
+            let by_column: Vec<f32> = (0..depth * n)
+                .map(|i| matrix[i % depth * n + i / depth])
+                .collect();
+            for (source, strides) in [
+                (&matrix, (n, 1)),
+                (&by_column, (1, depth)),
+                (&spread, (2 * n, 2)),
+            ] {
+                let layout = PackedLayout::Bf16Dot;
+                let mut packed = vec![f32::NAN; layout.packed_len(isa, 1, depth, n)];
+                let strides = (strides.0 as isize, strides.1 as isize);
+                // SAFETY: the strides reach every element of the source and none beyond.
+                unsafe { pack_pairs(isa, source.as_ptr(), strides, (depth, n), &mut packed) };
+                for panel in panels(isa, n) {
+                    let width = panel.vectors * LANES;
+                    let start = panel_offset(panel, layout.words(depth));
+                    for (k, j) in
+                        (0..depth.next_multiple_of(2)).flat_map(|k| (0..width).map(move |j| (k, j)))
+                    {
+                        let word = packed[start + k / 2 * width + j].to_bits();
+                        let got = (word >> (k % 2 * 16)) as u16;
+                        let column = panel.column + j;
+                        let want = match column < n && k < depth {
+                            true => bf16::from_f32(matrix[k * n + column]).to_bits(),
+                            false => 0,
+                        };
+                        assert_eq!(got, want, "{depth}x{n} {strides:?} {k} {column}");
+                    }
+                }
+            }
+        }
+    }
+}
