@@ -52,7 +52,7 @@ pub(crate) use arena::ArenaLayout;
 pub(crate) use calibrated::{CalibratedWeights, digest};
 pub(crate) use definition::{Buffer, ConstantData, Place, Plan, PlannedStep, Port};
 pub(crate) use lower::lower;
-pub(crate) use pointwise::{Instruction, PointOp, Program, RegisterKind};
+pub(crate) use pointwise::{Instruction, PointOp, Program, RegisterKind, inverse_of_power_of_two};
 pub(crate) use step::*;
 pub(crate) use storage::Storage;
 pub(crate) use view::{Axis, BufferId, MAX_RANK, View};

@@ -105,6 +105,22 @@ pub(crate) enum PointOp {
     },
 }
 
+impl PointOp {
+    /// Whether the result is the same for every element.
+    fn is_constant(self) -> bool {
+        matches!(self, Self::ConstantF32(_) | Self::ConstantI64(_))
+    }
+
+    /// Whether both are constants with the same bits.
+    fn is_same(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::ConstantF32(a), Self::ConstantF32(b)) => a.to_bits() == b.to_bits(),
+            (Self::ConstantI64(a), Self::ConstantI64(b)) => a == b,
+            _ => false,
+        }
+    }
+}
+
 /// One instruction: `registers[to] = op(registers[args])`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Instruction {
@@ -122,6 +138,8 @@ pub(crate) struct Instruction {
 pub(crate) struct Program {
     /// Instructions in the order in which they run.
     pub(crate) instructions: Vec<Instruction>,
+    /// So many of them, the first, are constants in registers that no other writes: once for all elements will do.
+    pub(crate) n_constants: usize,
     /// Registers that the instructions use, all below this number.
     pub(crate) n_registers: usize,
     /// Register holding the result at the end.
@@ -241,11 +259,60 @@ impl Expression {
         (self.nodes.len() - 1) as u16
     }
 
-    /// Assigns registers, each reused once its last reader has run.
-    pub(crate) fn compile(&self) -> Program {
-        let n = self.nodes.len();
-        let mut last_use = vec![0; n];
+    /// The same with constants in front, each of them once, and with products for quotients by powers of two, which are the
+    /// same numbers.
+    fn in_order(&self) -> Self {
+        let mut ordered = Self::default();
+        let mut place = vec![0; self.nodes.len()];
+        let constant = |ordered: &mut Self, op: PointOp| {
+            let found = ordered.nodes.iter().position(|node| node.op.is_same(op));
+            found.map_or_else(|| ordered.push(op, &[]), |at| at as u16)
+        };
+        let is_last = |i: usize| i + 1 == self.nodes.len();
         for (i, node) in self.nodes.iter().enumerate() {
+            if node.op.is_constant() && !is_last(i) {
+                place[i] = constant(&mut ordered, node.op);
+            }
+        }
+        let mut inverses = vec![None; self.nodes.len()];
+        for (inverse, node) in inverses.iter_mut().zip(&self.nodes) {
+            if let (PointOp::Div, RegisterKind::F32) = (node.op, node.from)
+                && let PointOp::ConstantF32(by) = self.nodes[node.args[1] as usize].op
+                && let Some(factor) = inverse_of_power_of_two(by)
+            {
+                *inverse = Some(constant(&mut ordered, PointOp::ConstantF32(factor)));
+            }
+        }
+        for (i, node) in self.nodes.iter().enumerate() {
+            if node.op.is_constant() && !is_last(i) {
+                continue;
+            }
+            let mut node = *node;
+            for arg in &mut node.args[..node.n_args as usize] {
+                *arg = place[*arg as usize];
+            }
+            if let Some(factor) = inverses[i] {
+                (node.op, node.args[1]) = (PointOp::Mul, factor);
+            }
+            place[i] = ordered.nodes.len() as u16;
+            ordered.nodes.push(node);
+        }
+        ordered.divisions = self.divisions.clone();
+        for division in &mut ordered.divisions {
+            division.instruction = place[division.instruction as usize];
+        }
+        ordered
+    }
+
+    /// Assigns registers, each reused once its last reader has run, but those of constants.
+    pub(crate) fn compile(&self) -> Program {
+        let ordered = self.in_order();
+        let nodes = &ordered.nodes;
+        let n = nodes.len();
+        let constants = nodes.iter().take(n.saturating_sub(1));
+        let n_constants = constants.take_while(|node| node.op.is_constant()).count();
+        let mut last_use = vec![0; n];
+        for (i, node) in nodes.iter().enumerate() {
             for &arg in &node.args[..node.n_args as usize] {
                 last_use[arg as usize] = i;
             }
@@ -257,7 +324,7 @@ impl Expression {
         let mut free: Vec<u16> = Vec::new();
         let mut n_registers = 0;
         let mut instructions = Vec::with_capacity(n);
-        for (i, node) in self.nodes.iter().enumerate() {
+        for (i, node) in nodes.iter().enumerate() {
             let mut args = [0; 3];
             let operands = &node.args[..node.n_args as usize];
             for (to, &arg) in args.iter_mut().zip(operands) {
@@ -269,7 +336,8 @@ impl Expression {
                 n_registers - 1
             });
             for (k, &arg) in operands.iter().enumerate() {
-                if last_use[arg as usize] == i && !operands[..k].contains(&arg) {
+                let is_done = last_use[arg as usize] == i && arg as usize >= n_constants;
+                if is_done && !operands[..k].contains(&arg) {
                     free.push(register_of[arg as usize]);
                 }
             }
@@ -283,11 +351,19 @@ impl Expression {
         }
         Program {
             instructions,
+            n_constants,
             n_registers: n_registers as usize,
             result: register_of.last().copied().unwrap_or(0),
-            divisions: self.divisions.clone(),
+            divisions: ordered.divisions,
         }
     }
+}
+
+/// One over a power of two, if that is one as well: products with it are quotients, bit for bit.
+pub(crate) fn inverse_of_power_of_two(by: f32) -> Option<f32> {
+    let inverse = 1.0 / by;
+    let has_one_bit = |v: f32| v.is_normal() && v.to_bits() & 0x007f_ffff == 0;
+    (has_one_bit(by) && has_one_bit(inverse)).then_some(inverse)
 }
 
 #[cfg(test)]
@@ -305,6 +381,64 @@ mod tests {
         let program = e.compile();
         assert_eq!(program.n_registers, 3);
         assert_eq!(program.instructions.len(), 19);
+    }
+
+    /// Constants run first and once; only divisors whose inverse is exact become factors.
+    #[test]
+    fn constants_come_first_and_quotients_by_powers_of_two_are_products() {
+        let mut e = Expression::default();
+        let x = e.load(0, RegisterKind::F32);
+        let mut y = x;
+        for by in [
+            128.0_f32,
+            3.0,
+            -0.25,
+            f32::MIN_POSITIVE,
+            1.0e-45,
+            0.0,
+            f32::INFINITY,
+            128.0,
+        ] {
+            let by = e.push(PointOp::ConstantF32(by), &[]);
+            y = e.push(PointOp::Div, &[y, by]);
+        }
+        let program = e.compile();
+        // Seven divisors and two inverses: that of the least normal number, 2^126, is one as well.
+        assert_eq!(program.n_constants, 10);
+        let (constants, rest) = program.instructions.split_at(program.n_constants);
+        assert!(constants.iter().all(|i| i.op.is_constant()));
+        let written: Vec<u16> = rest.iter().map(|i| i.to).collect();
+        assert!(constants.iter().all(|i| !written.contains(&i.to)));
+        let ops: Vec<PointOp> = rest.iter().map(|i| i.op).collect();
+        let (mul, div) = (PointOp::Mul, PointOp::Div);
+        assert_eq!(
+            ops,
+            [PointOp::Load(0), mul, div, mul, mul, div, div, div, mul]
+        );
+        for by in [128.0_f32, -0.25, f32::MIN_POSITIVE] {
+            let inverse = inverse_of_power_of_two(by).expect("a power of two");
+            for v in [
+                1.0_f32,
+                -3.3,
+                1e-45,
+                1e-38,
+                f32::MAX,
+                f32::INFINITY,
+                -0.0,
+                7e-42,
+            ] {
+                assert_eq!((v / by).to_bits(), (v * inverse).to_bits(), "{v} by {by}");
+            }
+        }
+    }
+
+    /// What is nothing but a constant is written as any result is.
+    #[test]
+    fn a_constant_alone_is_a_program() {
+        let mut e = Expression::default();
+        e.push(PointOp::ConstantF32(2.0), &[]);
+        let program = e.compile();
+        assert_eq!((program.n_constants, program.instructions.len()), (0, 1));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 mod calibration;
 mod clipped_sizes;
 mod conformance;
+mod constants_of_programs;
 mod control_flow;
 mod custom_operator_failures;
 mod custom_operators;

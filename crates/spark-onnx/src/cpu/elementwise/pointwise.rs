@@ -3,7 +3,7 @@
 //! ```text
 //! collapse axes all operands step through alike
 //! for block of at most 256 elements (4,096 of a program that needs no scratch), part of a row along the innermost axis or several whole ones:
-//!     for instruction in program: registers[to] = op(registers[args])    all in the L1 cache
+//!     for instruction in program, once for all blocks if it is a constant: registers[to] = op(registers[args])    all in the L1 cache
 //!
 //!              a load of f32 or i64     the last instruction          any other
 //!              that lie densely
@@ -29,7 +29,7 @@ use crate::cpu::prepared::{Context, Cpu, Kernel, PreparedStep, Problem, StepErro
 use crate::cpu::simd::{Isa, Simd, dispatch};
 use crate::cpu::workspace::WorkspaceSize;
 use crate::plan::{
-    Instruction, MAX_RANK, Plan, PointOp, PointwiseStep, RegisterKind, Storage, View,
+    Instruction, MAX_RANK, Plan, PointOp, PointwiseStep, Program, RegisterKind, Storage, View,
 };
 
 /// Elements of a block of a program that needs no scratch: beginning a block takes as long as a hundred elements.
@@ -127,8 +127,10 @@ impl PreparedPointwise {
                 scratch,
                 // SAFETY: `scratch_len` counts a pointer for every register behind them all.
                 places: unsafe { scratch.add(step.program.n_registers * WIDTH).cast() },
-                len: 0,
+                len: BLOCK,
             };
+            // SAFETY: registers as long as a block, which no other instruction writes.
+            unsafe { fill_constants(&step.program, registers, c.isa) };
             for block in first..last {
                 let (group, part) = (block / blocks_per_row, block % blocks_per_row);
                 let (outer, start) = (group / groups, part * self.block);
@@ -192,7 +194,8 @@ impl PreparedPointwise {
         // is read where it is, and the one other instruction writes the result.
         unsafe {
             let y = start_of(memory, &step.y, offset);
-            for (position, &instruction) in step.program.instructions.iter().enumerate() {
+            let instructions = step.program.instructions.iter().enumerate();
+            for (position, &instruction) in instructions.skip(step.program.n_constants) {
                 let direct = self.direct && position == last;
                 let home = registers.home(instruction.to);
                 registers.place(instruction.to, if direct { y } else { home });
@@ -263,6 +266,31 @@ impl PreparedPointwise {
             }
         }
         Ok(())
+    }
+}
+
+/// Fills the registers of constants, which every block reads.
+///
+/// # Safety
+///
+/// Numbers of registers are below `n_registers`, and `registers` has room for as many.
+unsafe fn fill_constants(program: &Program, registers: Registers, isa: Isa) {
+    for &instruction in &program.instructions[..program.n_constants] {
+        // SAFETY: guaranteed by the caller; a constant has no operands.
+        unsafe {
+            registers.place(instruction.to, registers.home(instruction.to));
+            match instruction.kind {
+                RegisterKind::I64 => {
+                    let done = execute_i64(instruction, registers);
+                    debug_assert!(done.is_ok(), "nothing is divided");
+                }
+                RegisterKind::F32 => dispatch!(
+                    isa,
+                    execute_f32(instruction: Instruction, registers: Registers, isa: Isa)
+                        => (instruction, registers, isa)
+                ),
+            }
+        }
     }
 }
 

@@ -20,7 +20,7 @@ use super::pointwise::collapsed;
 use crate::cpu::prepared::{Context, Kernel, PreparedStep, Problem, StepError};
 use crate::cpu::simd::{Simd, dispatch};
 use crate::graph::Unary;
-use crate::plan::{Instruction, PointOp, PointwiseStep, Program, Storage};
+use crate::plan::{Instruction, PointOp, PointwiseStep, Program, Storage, inverse_of_power_of_two};
 
 /// Elements in registers.
 const BLOCK: usize = 64;
@@ -167,9 +167,13 @@ impl<'p> Definitions<'p> {
         }
         (self.op(at) == PointOp::Unary(Unary::Round)).then_some(())?;
         at = self.made_by[at][0];
-        (self.op(at) == PointOp::Div).then_some(())?;
         let [value, scale, _] = self.made_by[at];
         let scale = self.constant(scale)?;
+        let scale = match self.op(at) {
+            PointOp::Div => scale,
+            PointOp::Mul => inverse_of_power_of_two(scale)?,
+            _ => return None,
+        };
         let target = Target::Bytes {
             scale,
             zero,
