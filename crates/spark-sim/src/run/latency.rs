@@ -2,19 +2,66 @@
 //!
 //! Buckets are a sixteenth of an octave wide, so a percentile is within 4.5 %.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 const BUCKETS_PER_OCTAVE: f64 = 16.0;
 const N_BUCKETS: usize = 16 * 40;
 
 /// Wall-clock time of one update, divided by the scenarios in it.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(into = "Written", try_from = "Written")]
 pub struct Latency {
-    #[serde(skip)]
     counts: Vec<u64>,
     n_updates: u64,
     sum_ns: f64,
     max_ns: f64,
+}
+
+/// As it is written: buckets that are empty are left out.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    n_updates: u64,
+    sum_ns: f64,
+    max_ns: f64,
+    /// Place and count.
+    buckets: Vec<(usize, u64)>,
+}
+
+impl From<Latency> for Written {
+    fn from(latency: Latency) -> Self {
+        let filled = latency.counts.into_iter().enumerate();
+        Self {
+            n_updates: latency.n_updates,
+            sum_ns: latency.sum_ns,
+            max_ns: latency.max_ns,
+            buckets: filled.filter(|&(_, count)| count > 0).collect(),
+        }
+    }
+}
+
+impl TryFrom<Written> for Latency {
+    type Error = &'static str;
+
+    fn try_from(written: Written) -> Result<Self, Self::Error> {
+        let mut latency = Self {
+            n_updates: written.n_updates,
+            sum_ns: written.sum_ns,
+            max_ns: written.max_ns,
+            ..Self::default()
+        };
+        let mut n_updates = 0_u64;
+        for (bucket, n) in written.buckets {
+            let count = latency.counts.get_mut(bucket);
+            let count = count.filter(|count| **count == 0 && n > 0);
+            *count.ok_or("a bucket of update times is none, or there twice")? = n;
+            n_updates = n_updates.saturating_add(n);
+        }
+        match n_updates == latency.n_updates {
+            true => Ok(latency),
+            false => Err("the buckets hold another number of update times"),
+        }
+    }
 }
 
 impl Default for Latency {
