@@ -44,7 +44,10 @@ pub enum ShardError {
         differences: Differences,
     },
     /// A whole chunk in a format that this program does not read.
-    #[error("`{path}` is whole, but of format {format}; this program reads format {}", crate::chunk_file::FORMAT)]
+    #[error(
+        "`{path}` is whole, but of format {format}; this program reads format {}",
+        crate::chunk_file::FORMAT
+    )]
     Format {
         /// The chunk's file.
         path: PathBuf,
@@ -72,7 +75,9 @@ pub enum ShardError {
         differences: Differences,
     },
     /// Two files of one chunk of one run hold different bytes.
-    #[error("`{second}` and `{first}` are both chunk {number} of one run and hold different results")]
+    #[error(
+        "`{second}` and `{first}` are both chunk {number} of one run and hold different results"
+    )]
     Overlap {
         /// Number of the chunk.
         number: u64,

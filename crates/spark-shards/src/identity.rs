@@ -40,6 +40,12 @@ impl Identity {
         self
     }
 
+    /// All lines, that of the work first.
+    pub fn lines(&self) -> impl Iterator<Item = (&str, &str)> {
+        let lines = self.lines.iter();
+        lines.map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
     /// The value of the first line of a name.
     pub fn value(&self, name: &str) -> Option<&str> {
         let found = self.lines.iter().find(|(line, _)| line == name);

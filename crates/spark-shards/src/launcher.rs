@@ -128,10 +128,7 @@ impl Asked {
     /// # Errors
     ///
     /// [`LauncherError`] if no launcher says, or several contradict, or what they say cannot be.
-    pub fn shard(
-        self,
-        variable: impl Fn(&str) -> Option<String>,
-    ) -> Result<Shard, LauncherError> {
+    pub fn shard(self, variable: impl Fn(&str) -> Option<String>) -> Result<Shard, LauncherError> {
         let (by, of) = match self {
             Self::Given(shard) => return Ok(shard),
             Self::Launched { by, of } => (by, of),
@@ -314,9 +311,7 @@ fn array(
     variable: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Claim, LauncherError> {
     let set = "SLURM_ARRAY_TASK_ID";
-    let needed = |missing| {
-        number(missing, variable)?.ok_or(LauncherError::Half { set, missing })
-    };
+    let needed = |missing| number(missing, variable)?.ok_or(LauncherError::Half { set, missing });
     let least = needed("SLURM_ARRAY_TASK_MIN")?;
     let most = needed("SLURM_ARRAY_TASK_MAX")?;
     // Slurm leaves the step out, or says 1, where there is none.

@@ -124,10 +124,23 @@ fn shards_are_counted_from_one() {
     assert_eq!((shard.number(), shard.of()), (2, 3));
     assert_eq!(shard.to_string(), "2/3");
     for wrong in [
-        "", "/", "1", "0/3", "4/3", "1/0", "+1/3", "1/3/4", "-1/3", " 1/3", "1/99999999999999999999",
+        "",
+        "/",
+        "1",
+        "0/3",
+        "4/3",
+        "1/0",
+        "+1/3",
+        "1/3/4",
+        "-1/3",
+        " 1/3",
+        "1/99999999999999999999",
     ] {
         let refused = wrong.parse::<Shard>().unwrap_err().to_string();
-        assert!(refused.contains(wrong) && refused.contains("K/N"), "{refused}");
+        assert!(
+            refused.contains(wrong) && refused.contains("K/N"),
+            "{refused}"
+        );
     }
 }
 
@@ -135,7 +148,9 @@ fn shards_are_counted_from_one() {
 fn runs_say_how_they_differ() {
     let (here, mut there) = (run(), run());
     assert!(here.differences(&there).is_empty());
-    there.identity = Identity::new("squares").with("program", "1.1").with("model", "m");
+    there.identity = Identity::new("squares")
+        .with("program", "1.1")
+        .with("model", "m");
     there.plan = Plan::new(11, 4).unwrap();
     assert_eq!(
         here.differences(&there).to_string(),

@@ -56,7 +56,11 @@ fn a_rerun_computes_what_is_missing_and_what_is_damaged() {
     let place = tempfile::tempdir().unwrap();
     let (path, run) = (place.path(), run());
     assert_eq!(work(path, &run, "1/2").unwrap(), 2, "chunks 0 and 2");
-    assert_eq!(work(path, &run, "1/1").unwrap(), 1, "another number of shards");
+    assert_eq!(
+        work(path, &run, "1/1").unwrap(),
+        1,
+        "another number of shards"
+    );
     assert_eq!(work(path, &run, "1/1").unwrap(), 0);
     let whole = fs::read(path.join(file_name(1))).unwrap();
     let mut flipped = whole.clone();
@@ -88,10 +92,15 @@ fn a_folder_of_another_run_is_refused_and_left_alone() {
     let place = tempfile::tempdir().unwrap();
     work(place.path(), &run(), "1/2").unwrap();
     let mut other = run();
-    other.identity = Identity::new("squares").with("program", "1.1").with("of", "naturals");
+    other.identity = Identity::new("squares")
+        .with("program", "1.1")
+        .with("of", "naturals");
     // The other shard: no chunk of its own is there.
     let refused = work(place.path(), &other, "2/2").unwrap_err().to_string();
-    assert!(refused.contains("program: 1.1 here, 1.0 there"), "{refused}");
+    assert!(
+        refused.contains("program: 1.1 here, 1.0 there"),
+        "{refused}"
+    );
     assert_eq!(fs::read_dir(place.path()).unwrap().count(), 2);
     let beside = tempfile::tempdir().unwrap();
     work(beside.path(), &other, "2/2").unwrap();
@@ -116,7 +125,10 @@ fn chunks_of_a_newer_format_are_neither_written_over_nor_merged() {
         merged(&[place.path()]).unwrap_err(),
     ];
     for error in refused {
-        assert!(matches!(error, ShardError::Format { format: 2, .. }), "{error}");
+        assert!(
+            matches!(error, ShardError::Format { format: 2, .. }),
+            "{error}"
+        );
     }
     assert_eq!(fs::read(place.path().join(file_name(0))).unwrap(), bytes);
 }
@@ -138,7 +150,10 @@ fn gaps_are_named() {
     );
     work(place.path(), &run, "1/2").unwrap();
     let refused = merged(&[place.path()]).unwrap_err().to_string();
-    assert!(refused.ends_with("1, 3, 5, 7, 11, 13, 15, 17 and 14 more"), "{refused}");
+    assert!(
+        refused.ends_with("1, 3, 5, 7, 11, 13, 15, 17 and 14 more"),
+        "{refused}"
+    );
     let absent = place.path().join("absent");
     assert!(matches!(merged(&[&absent]), Err(ShardError::Io { .. })));
 }
@@ -153,7 +168,10 @@ fn a_run_of_more_chunks_than_memory_holds_has_gaps_and_no_list_of_them() {
     let (folder, _) = Folder::open(place.path(), &run).unwrap();
     folder.write(u64::MAX - 1, b"the last one").unwrap();
     let refused = merged(&[place.path()]).unwrap_err().to_string();
-    assert!(refused.contains("18446744073709551614 of 18446744073709551615"), "{refused}");
+    assert!(
+        refused.contains("18446744073709551614 of 18446744073709551615"),
+        "{refused}"
+    );
 }
 
 #[test]
@@ -166,7 +184,10 @@ fn a_chunk_in_two_folders_must_be_the_same() {
     let (folder, _) = Folder::open(two.path(), &run).unwrap();
     folder.write(1, b"something else").unwrap();
     let refused = merged(&[one.path(), two.path()]).unwrap_err();
-    assert!(matches!(refused, ShardError::Overlap { number: 1, .. }), "{refused}");
+    assert!(
+        matches!(refused, ShardError::Overlap { number: 1, .. }),
+        "{refused}"
+    );
 }
 
 #[test]
@@ -196,7 +217,11 @@ fn what_killed_processes_and_people_leave_is_no_chunk() {
     }
     work(path, &run(), "1/1").unwrap();
     assert_eq!(merged(&[path]).unwrap(), all(10));
-    assert_eq!(fs::read_dir(path).unwrap().count(), 3 + 4, "all of it is new, or not ours");
+    assert_eq!(
+        fs::read_dir(path).unwrap().count(),
+        3 + 4,
+        "all of it is new, or not ours"
+    );
     // An hour later what the killed process left goes, and nothing else.
     let left = path.join(".chunk-00000000.shard.aB3dE5.tmp");
     let old = std::time::SystemTime::now() - std::time::Duration::from_secs(2 * 60 * 60);

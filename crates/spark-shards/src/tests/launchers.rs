@@ -120,14 +120,40 @@ fn halves_and_nonsense_are_named() {
     refused("auto", &[], &["no launcher", "K/N"]);
     refused("auto", &OPEN_MPI[..1], &["OMPI_COMM_WORLD_SIZE is not"]);
     refused("auto", &OPEN_MPI[1..], &["OMPI_COMM_WORLD_RANK is not"]);
-    refused("auto", &[("RANK", "4"), ("WORLD_SIZE", "4")], &["RANK is 4", "below"]);
-    refused("auto", &[("RANK", "0"), ("WORLD_SIZE", "0")], &["WORLD_SIZE 0"]);
-    for junk in ["", "two", "-1", "1.0", " 1", "99999999999", "99999999999999999999999"] {
-        refused("auto", &[("PMI_RANK", junk), ("PMI_SIZE", "2")], &["PMI_RANK", junk]);
+    refused(
+        "auto",
+        &[("RANK", "4"), ("WORLD_SIZE", "4")],
+        &["RANK is 4", "below"],
+    );
+    refused(
+        "auto",
+        &[("RANK", "0"), ("WORLD_SIZE", "0")],
+        &["WORLD_SIZE 0"],
+    );
+    for junk in [
+        "",
+        "two",
+        "-1",
+        "1.0",
+        " 1",
+        "99999999999",
+        "99999999999999999999999",
+    ] {
+        refused(
+            "auto",
+            &[("PMI_RANK", junk), ("PMI_SIZE", "2")],
+            &["PMI_RANK", junk],
+        );
     }
     refused("auto", &[("JOB_COMPLETION_INDEX", "0")], &["auto/N"]);
-    refused("auto/6", &[("JOB_COMPLETION_INDEX", "6")], &["JOB_COMPLETION_INDEX is 6 of 6"]);
-    for wrong in ["auto/0", "auto/", "auto/x", "slurm/-1", "nobody", "", "AUTO"] {
+    refused(
+        "auto/6",
+        &[("JOB_COMPLETION_INDEX", "6")],
+        &["JOB_COMPLETION_INDEX is 6 of 6"],
+    );
+    for wrong in [
+        "auto/0", "auto/", "auto/x", "slurm/-1", "nobody", "", "AUTO",
+    ] {
         refused(wrong, &OPEN_MPI, &["K/N"]);
     }
 }

@@ -133,7 +133,11 @@ mod tests {
             (&*steps, "\"n_agent_steps\": 5", "n_agent_steps is 5"),
             (&*n_updates, "\"n_updates\": 1", "another number"),
             ("\"family\": \"bends\"", "\"colour\": 1", "colour"),
-            ("\"error\": null", "\"error\": \"x\"", "both metrics and error"),
+            (
+                "\"error\": null",
+                "\"error\": \"x\"",
+                "both metrics and error",
+            ),
             ("\"wall_s\":", "\"walls\":", "walls"),
             ("\"seed\": ", "\"seed\": -", "line"),
         ] {

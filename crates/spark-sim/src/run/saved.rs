@@ -242,13 +242,20 @@ mod tests {
         assert!(report.wall_s.take().is_some() && report.n_threads.take().is_some());
         assert_eq!(run_markdown(&back), run_markdown(&report));
         assert_eq!(run_json(&back).unwrap(), run_json(&report).unwrap());
-        assert!(run_markdown(&back).contains("2 failed"), "one scenario, twice");
+        assert!(
+            run_markdown(&back).contains("2 failed"),
+            "one scenario, twice"
+        );
     }
 
     #[test]
     fn bits_of_numbers_that_are_none_come_back() {
         let (_, mut report) = driven();
-        let odd = [f64::from_bits(0x7ff8_0000_0000_1234), f64::NEG_INFINITY, -0.0];
+        let odd = [
+            f64::from_bits(0x7ff8_0000_0000_1234),
+            f64::NEG_INFINITY,
+            -0.0,
+        ];
         for (result, odd) in report.results.iter_mut().zip(odd) {
             let metrics = result.outcome.as_mut().expect("driven");
             (metrics.jerk_rms, metrics.ttc_min) = (odd, Some(odd));
@@ -276,7 +283,11 @@ mod tests {
             assert_eq!(part(vec![drive]), want(drive..drive + 1));
         }
         assert_eq!(part((5..11).collect()), want(5..11));
-        assert_eq!(part(vec![18, usize::MAX]), want(0..0), "there is no such drive");
+        assert_eq!(
+            part(vec![18, usize::MAX]),
+            want(0..0),
+            "there is no such drive"
+        );
     }
 
     #[test]
@@ -285,7 +296,10 @@ mod tests {
         let bytes = drives_to_bytes(&report.results[..6]);
         for n in 0..bytes.len() {
             let refused = drives_from_bytes(&bytes[..n]);
-            assert!(matches!(refused, Err(SimError::NoDrives { .. })), "{n} bytes");
+            assert!(
+                matches!(refused, Err(SimError::NoDrives { .. })),
+                "{n} bytes"
+            );
         }
         let mut longer = bytes.clone();
         longer.push(0);

@@ -4,6 +4,7 @@ mod compare;
 mod controllers;
 mod list;
 mod merge;
+mod platform;
 mod replay;
 mod run;
 mod shards;

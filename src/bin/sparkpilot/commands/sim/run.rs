@@ -72,12 +72,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
     }
     let n_drives = scenarios.len() * arguments.replicates;
     let bar = spark_program::progress(Some(n_drives as u64));
-    let report = simulator.run_replicates_with_progress(
-        &scenarios,
-        arguments.replicates,
-        &factory,
-        |n| bar.set_position(n as u64),
-    );
+    let report =
+        simulator.run_replicates_with_progress(&scenarios, arguments.replicates, &factory, |n| {
+            bar.set_position(n as u64)
+        });
     bar.finish_and_clear();
     tell(&report, arguments.json.as_deref())
 }

@@ -23,6 +23,8 @@ use sparkpilot::sim::control::AlgorithmFactory;
 use sparkpilot::sim::run::{DRIVES_FORMAT, RunOptions, Simulator, drives_to_bytes};
 use sparkpilot::sim::scenario::Scenario;
 
+use super::platform::hash_of_functions;
+
 /// Drives of a chunk, whatever the number of processes: a block of the simulator.
 const N_DRIVES_PER_CHUNK: usize = 64;
 /// Chunks that are driven together, so that threads have blocks to share.
@@ -117,10 +119,14 @@ fn run_of(whole: &Whole<'_>, simulator: &Simulator) -> Result<Run, Box<dyn Error
     let program = hash_of_this_program()?;
     let identity = Identity::new(WORK)
         .with(DRIVES, DRIVES_FORMAT.to_string())
-        .with("program", format!("sparkpilot {}", env!("CARGO_PKG_VERSION")))
+        .with(
+            "program",
+            format!("sparkpilot {}", env!("CARGO_PKG_VERSION")),
+        )
         .with("build", program)
         .with("architecture", std::env::consts::ARCH)
         .with(DEVICE, simulator.device())
+        .with("elementary functions", hash_of_functions())
         .with(CONTROLLER, whole.factory.name())
         .with("options", hash_of(&options))
         .with(REPLICATES, whole.n_replicates.to_string())
