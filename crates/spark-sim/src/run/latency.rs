@@ -50,14 +50,14 @@ impl TryFrom<Written> for Latency {
             max_ns: written.max_ns,
             ..Self::default()
         };
-        let mut n_updates = 0_u64;
+        let mut n_updates = Some(0_u64);
         for (bucket, n) in written.buckets {
             let count = latency.counts.get_mut(bucket);
             let count = count.filter(|count| **count == 0 && n > 0);
             *count.ok_or("a bucket of update times is none, or there twice")? = n;
-            n_updates = n_updates.saturating_add(n);
+            n_updates = n_updates.and_then(|sum| sum.checked_add(n));
         }
-        match n_updates == latency.n_updates {
+        match n_updates == Some(latency.n_updates) {
             true => Ok(latency),
             false => Err("the buckets hold another number of update times"),
         }

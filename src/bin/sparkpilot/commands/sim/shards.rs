@@ -15,7 +15,7 @@ use std::error::Error;
 use std::fmt::Debug;
 use std::path::Path;
 
-use spark_program::{Usage, postponed};
+use spark_program::{Usage, place, postponed};
 use sparkpilot::shards::{
     Asked, Fingerprint, Folder, Identity, LauncherError, Plan, Run, Shard, hash_of_this_program,
 };
@@ -66,6 +66,7 @@ pub(super) fn drive(
     shard: Shard,
     folder: &Path,
 ) -> Result<(), Box<dyn Error>> {
+    place::folder(folder)?;
     let run = run_of(whole, simulator)?;
     let (folder, found) = Folder::open(folder, &run)?;
     let own: Vec<u64> = run.plan.chunks_of(shard).collect();
@@ -110,11 +111,9 @@ fn run_of(whole: &Whole<'_>, simulator: &Simulator) -> Result<Run, Box<dyn Error
     for scenario in whole.scenarios {
         scenarios.add(serde_json::to_vec(scenario)?);
     }
-    // Threads, and how many scenarios lie in memory, change no drive.
-    let options = RunOptions {
-        threads: None,
-        ..whole.options
-    };
+    // Their number changes no drive.
+    let mut options = whole.options;
+    options.threads = None;
     let n_scenarios = whole.scenarios.len();
     let program = hash_of_this_program()?;
     let identity = Identity::new(WORK)
