@@ -350,3 +350,63 @@ fn what_cannot_be_written_leaves_nothing_and_is_gone_on_with() {
     done(&shard("1/1", &folder.0).run());
     is_merged_to(&[&folder.0], &want);
 }
+
+#[test]
+fn runs_that_were_driven_before_are_compared_as_those_that_are_driven_now() {
+    let place = Folder::new();
+    let of = |controller: &str| {
+        let json = place.path(&format!("{controller}.json"));
+        let to = place.path(controller);
+        let sweep = [
+            "--suite",
+            "random",
+            "--scenarios",
+            "40",
+            "--controller",
+            controller,
+        ];
+        let args = [&["sim", "run", "--shard", "1/1"], &sweep[..]].concat();
+        done(&program(&args).args([Path::new("--folder"), &to]).run());
+        let merged = program(&["sim", "merge"]);
+        done(&merged.args([&*to, Path::new("--json"), &json]).run());
+        json.to_string_lossy().into_owned()
+    };
+    let (perfect, pid) = (of("perfect"), of("pid"));
+    let compare = |more: &[&str]| program(&[&["sim", "compare"], more].concat()).run();
+    let suite = ["--suite", "random", "--scenarios", "40"];
+    let both = ["--baseline", "perfect", "--candidate", "pid"];
+    let now = compare(&[&suite[..], &both].concat());
+    assert_eq!(now.code, Some(1), "{}", now.stderr);
+    let runs = ["--baseline-run", &perfect, "--candidate-run", &pid];
+    let mixed = ["--baseline-run", &perfect, "--candidate", "pid"];
+    let out = place.path("out");
+    let to = out.to_string_lossy();
+    let to_folder = [&runs[..], &["--folder", &*to]].concat();
+    for args in [&runs[..], &[&suite[..], &mixed].concat(), &to_folder] {
+        let before = compare(args);
+        assert_eq!(before.code, Some(1), "{}", before.stderr);
+        assert_eq!(before.stdout, now.stdout, "{args:?}");
+    }
+    assert!(out.join("report.html").is_file());
+    let one = ["--baseline-run", &perfect];
+    is_refused(&compare(&one), 2, &["--candidate"]);
+    is_refused(&compare(&[&runs[..], &suite].concat()), 2, &["name none"]);
+    is_refused(
+        &compare(&[&one[..], &both].concat()),
+        2,
+        &["--baseline-run"],
+    );
+    let bad = place.write("bad.json", "{}");
+    let bad = bad.to_string_lossy();
+    let with_bad = ["--candidate-run", &*bad];
+    is_refused(
+        &compare(&[&one[..], &with_bad].concat()),
+        3,
+        &["bad.json", "no report"],
+    );
+    let absent = ["--candidate-run", "absent.json"];
+    is_refused(&compare(&[&one[..], &absent].concat()), 5, &["absent.json"]);
+    // Of other scenarios.
+    let few = ["--suite", "random", "--scenarios", "39"];
+    is_refused(&compare(&[&few[..], &mixed].concat()), 3, &["40", "39"]);
+}
