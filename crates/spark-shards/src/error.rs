@@ -44,15 +44,14 @@ pub enum ShardError {
         differences: Differences,
     },
     /// A whole chunk in a format that this program does not read.
-    #[error(
-        "`{path}` is whole, but of format {format}; this program reads format {}",
-        crate::chunk_file::FORMAT
-    )]
+    #[error("`{path}` is whole, but of format {format}; this program reads format {reads}")]
     Format {
         /// The chunk's file.
         path: PathBuf,
         /// The format that it states.
         format: u32,
+        /// The one that this program reads.
+        reads: u32,
     },
     /// Chunks that are to be put together are not whole.
     #[error("`{path}` is damaged: {damage}{}; run its shard again", more(*.n_more))]

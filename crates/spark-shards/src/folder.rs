@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest as _, Sha256};
 
-use crate::chunk_file::{self, Chunk, MOST_BYTES, Unreadable};
+use crate::chunk_file::{self, Chunk, FORMAT, MOST_BYTES, Unreadable};
 use crate::error::{Damage, ShardError};
 use crate::plan::whole;
 use crate::{Run, encode};
@@ -155,7 +155,12 @@ pub(crate) fn read(path: &Path) -> Result<Read, ShardError> {
         Err(Unreadable::Damaged(damage)) => return Ok(Read::Damaged(damage)),
         Err(Unreadable::Format(format)) => {
             let path = path.to_owned();
-            return Err(ShardError::Format { path, format });
+            let reads = FORMAT;
+            return Err(ShardError::Format {
+                path,
+                format,
+                reads,
+            });
         }
     };
     let number = chunk.number;

@@ -43,6 +43,7 @@
 //! is given two shards.
 
 mod chunk_file;
+mod difference;
 mod error;
 mod folder;
 mod identity;
@@ -53,9 +54,10 @@ mod plan;
 mod tests;
 
 pub use chunk_file::{Chunk, MOST_PAYLOAD_BYTES, decode, encode};
+pub use difference::{Difference, Differences};
 pub use error::{Damage, ShardError};
 pub use folder::{Folder, Found, file_name};
-pub use identity::{Difference, Differences, Fingerprint, Identity, Run, hash_of_this_program};
+pub use identity::{Fingerprint, Identity, Run, hash_of_this_program};
 pub use launcher::{Asked, Launcher, LauncherError};
 pub use merge::Merge;
 pub use plan::{Plan, Shard};
