@@ -140,4 +140,28 @@ mod tests {
         assert!((p99 / 0.99 - 1.0).abs() < 0.05, "{p99}");
         assert_eq!(latency.max_ms(), Some(1.0));
     }
+
+    #[test]
+    fn times_are_read_back_and_counts_that_cannot_be_are_refused() {
+        let mut latency = Latency::default();
+        for ns in [1.0, 1e3, 1.1e3, 5e8] {
+            latency.record(ns);
+        }
+        let text = serde_json::to_string(&latency).expect("expressible");
+        assert!(text.len() < 200, "empty buckets are left out: {text}");
+        let back: Latency = serde_json::from_str(&text).expect("times");
+        assert_eq!(back, latency);
+        let half = 1_u64 << 63;
+        for (n, buckets) in [
+            (2, "[[0,1]]".to_owned()),
+            (2, "[[0,1],[0,1]]".to_owned()),
+            (1, format!("[[{N_BUCKETS},1]]")),
+            (0, "[[0,0]]".to_owned()),
+            (u64::MAX, format!("[[0,{half}],[1,{half}]]")),
+        ] {
+            let text =
+                format!(r#"{{"n_updates":{n},"sum_ns":1.0,"max_ns":1.0,"buckets":{buckets}}}"#);
+            assert!(serde_json::from_str::<Latency>(&text).is_err(), "{text}");
+        }
+    }
 }

@@ -269,6 +269,21 @@ mod tests {
     }
 
     #[test]
+    fn figures_that_no_drive_has_make_a_report_too() {
+        let (_, mut report) = driven();
+        for result in &mut report.results {
+            if let Ok(metrics) = &mut result.outcome {
+                (metrics.n_steps, metrics.jerk_rms) = (u64::MAX, f64::MAX);
+            }
+        }
+        let back = drives_from_bytes(&drives_to_bytes(&report.results)).expect("drives");
+        let back = RunReport::of_drives("pid", "cpu", back);
+        assert_eq!(back.n_agent_steps, u64::MAX);
+        assert!(run_markdown(&back).contains("jerk_rms"));
+        assert!(run_json(&back).is_err(), "their mean is infinite");
+    }
+
+    #[test]
     fn parts_of_a_run_are_the_run() {
         let (scenarios, whole) = driven();
         let simulator = Simulator::new(RunOptions::default().with_chunk_size(4)).expect("valid");
