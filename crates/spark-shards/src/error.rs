@@ -85,6 +85,12 @@ pub enum ShardError {
         /// The file that differs from it.
         second: PathBuf,
     },
+    /// A process of the same run has written other results of a chunk.
+    #[error("`{path}` is there already, of the same run, and holds other results")]
+    Unlike {
+        /// The chunk's file.
+        path: PathBuf,
+    },
     /// Not every chunk is there.
     #[error("{n_missing} of {n_chunks} chunks are missing: {}", ranges(.missing, *.n_missing))]
     Gaps {

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Any number of processes may share a folder, on one machine or by a network's file system: a chunk
-//! appears whole under its name, or in place of the same bytes. Folders of machines that share none are
+//! appears whole under its name, and whole chunks are not written over. Folders of machines that share none are
 //! copied together later, or given to [`Merge`](crate::Merge) side by side.
 //!
 //! All chunks of the folder are read when a process starts, those of other shards too: a run in the
@@ -84,12 +84,16 @@ impl Folder {
         self.path.join(file_name(chunk))
     }
 
-    /// Writes a finished chunk, whole or not at all. Whatever has its name is replaced.
+    /// Writes a finished chunk, whole or not at all, in place of a damaged one or of none.
+    ///
+    /// If another process has written the same chunk meanwhile, nothing is done.
     ///
     /// # Errors
     ///
     /// [`ShardError::NotWritable`] for a chunk that the run does not have or that is too long,
-    /// [`ShardError::Io`] with what the operating system said; then nothing stays behind.
+    /// [`ShardError::Foreign`] and [`ShardError::Format`] if a process of another run has written its own there,
+    /// [`ShardError::Unlike`] if one of this run came to other results; [`ShardError::Io`] with what the
+    /// operating system said. Then nothing is written over and nothing stays behind.
     pub fn write(&self, chunk: u64, payload: &[u8]) -> Result<(), ShardError> {
         let bytes =
             encode(&self.run, chunk, payload).map_err(|reason| ShardError::NotWritable {
@@ -97,6 +101,22 @@ impl Folder {
                 reason,
             })?;
         let path = self.path_of(chunk);
+        match read(&path) {
+            Ok(Read::Whole { chunk: there, hash }) => {
+                let differences = self.run.differences(&there.run);
+                if !differences.is_empty() {
+                    return Err(ShardError::Foreign { path, differences });
+                }
+                let is_same = hash[..] == Sha256::digest(&bytes)[..];
+                return match is_same {
+                    true => Ok(()),
+                    false => Err(ShardError::Unlike { path }),
+                };
+            }
+            Err(newer @ ShardError::Format { .. }) => return Err(newer),
+            // There is none, or what there is cannot be used.
+            Ok(Read::Damaged(_)) | Err(_) => {}
+        }
         spark_files::replace_with(&path, |out| out.write_all(&bytes)).map_err(about(&path))
     }
 }

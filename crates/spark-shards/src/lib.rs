@@ -12,7 +12,7 @@
 //!
 //! Any launcher serves (mpirun, Slurm, Kubernetes, ssh in a loop), nothing is linked and no process
 //! waits for another: a shard that fails is started again, with any number of shards, on any machine.
-//! Two processes on one chunk write the same bytes, so the later one changes nothing.
+//! Two processes on one chunk come to the same bytes, so the later one changes nothing.
 //!
 //! A chunk's bytes may depend on its [`Run`] and its number alone. What differs between two processes
 //! of one run (times, threads, names of machines) does not belong in a payload: chunks that two folders

@@ -181,8 +181,8 @@ fn a_chunk_in_two_folders_must_be_the_same() {
     work(one.path(), &run, "1/1").unwrap();
     work(two.path(), &run, "2/2").unwrap();
     assert_eq!(merged(&[one.path(), two.path()]).unwrap(), all(10));
-    let (folder, _) = Folder::open(two.path(), &run).unwrap();
-    folder.write(1, b"something else").unwrap();
+    let other = encode(&run, 1, b"something else").unwrap();
+    fs::write(two.path().join(file_name(1)), other).unwrap();
     let refused = merged(&[one.path(), two.path()]).unwrap_err();
     assert!(
         matches!(refused, ShardError::Overlap { number: 1, .. }),
@@ -195,11 +195,35 @@ fn a_chunk_that_changes_between_checking_and_reading_is_refused() {
     let place = tempfile::tempdir().unwrap();
     work(place.path(), &run(), "1/1").unwrap();
     let merge = Merge::of(&[place.path()]).unwrap();
-    let (folder, _) = Folder::open(place.path(), &run()).unwrap();
-    folder.write(2, b"something else").unwrap();
+    let other = encode(&run(), 2, b"something else").unwrap();
+    fs::write(place.path().join(file_name(2)), other).unwrap();
     let payloads: Vec<_> = merge.payloads().collect();
     assert!(payloads[1].is_ok());
     assert!(matches!(payloads[2], Err(ShardError::Changed { .. })));
+}
+
+#[test]
+fn whole_chunks_are_not_written_over() {
+    let place = tempfile::tempdir().unwrap();
+    let mut other = run();
+    other.identity = other.identity.with("model", "m");
+    // Both began in an empty folder.
+    let (folder, _) = Folder::open(place.path(), &run()).unwrap();
+    let (beside, _) = Folder::open(place.path(), &other).unwrap();
+    folder.write(0, b"results").unwrap();
+    let file = place.path().join(file_name(0));
+    let written = (fs::read(&file).unwrap(), fs::metadata(&file).unwrap());
+    folder.write(0, b"results").unwrap();
+    let refused = beside.write(0, b"results").unwrap_err();
+    assert!(matches!(refused, ShardError::Foreign { .. }), "{refused}");
+    assert!(refused.to_string().contains("model: m here, nothing there"));
+    let refused = folder.write(0, b"other results").unwrap_err();
+    assert!(matches!(refused, ShardError::Unlike { .. }), "{refused}");
+    let now = fs::metadata(&file).unwrap();
+    assert_eq!(fs::read(&file).unwrap(), written.0);
+    assert_eq!(now.modified().unwrap(), written.1.modified().unwrap());
+    fs::write(&file, b"damaged").unwrap();
+    folder.write(0, b"other results").unwrap();
 }
 
 #[test]
