@@ -93,13 +93,16 @@ fn simulate(n_scenarios: u64, folder: &Path) -> Result<(), Box<dyn std::error::E
 
     println!("{}", markdown(&comparison));
     for run in [&baseline, &candidate] {
+        let Some(wall_s) = run.wall_s else {
+            continue; // not of a run of one process
+        };
         println!(
             "{}: {} scenarios, {:.3e} steps in {:.2} s = {:.2e} steps/s on {}",
             run.algorithm,
             run.results.len(),
             run.n_agent_steps as f64,
-            run.wall_s,
-            run.n_agent_steps as f64 / run.wall_s,
+            wall_s,
+            run.n_agent_steps as f64 / wall_s,
             run.device
         );
     }

@@ -12,6 +12,7 @@
 //! sparkpilot::data       recorded drives: route logs, comma2k19, labels
 //! sparkpilot::bench      how fast and how exact models are, in each number format
 //! sparkpilot::sim        closed-loop driving scenarios
+//! sparkpilot::shards     numbered work shared out among processes, and merged
 //! sparkpilot::dora       DoRA and LoRA layers for candle (feature `dora`)
 //! sparkpilot::train      networks fine-tuned with such adapters (feature `train`)
 //! ```
@@ -50,6 +51,7 @@ pub use spark_onnx_proto as onnx_proto;
 pub use spark_openpilot as openpilot;
 pub use spark_openpilot::zoo;
 pub use spark_quant as quant;
+pub use spark_shards as shards;
 pub use spark_sim as sim;
 #[cfg(feature = "train")]
 pub use spark_train as train;

@@ -6,6 +6,7 @@
 //! { gemm, quant } <- dora <- facade;  { onnx, openpilot, data, dora, files } <- train <- facade
 //! { files, drawing } <- data <- facade; by the table also { hal, parallel } <- data <- { dora, sim }
 //! drawing            <- { quant, data, sim, bench, xtask }, and train's examples
+//! files <- shards <- facade    numbered work among processes; the program gives it the scenarios
 //! { hal, files } <- program <- facade   the program; reachable by examples of every crate besides
 //! ptx <- testing       reachable as dev-dependencies only: by tests, benches, examples
 //! ```
@@ -20,6 +21,7 @@ pub(crate) const ALLOWED: &[(&str, &[&str])] = &[
     ("spark-hal", &[]),
     ("spark-simd", &[]),
     ("spark-parallel", &[]),
+    ("spark-shards", &["spark-files"]),
     ("spark-gemm", &["spark-simd", "spark-parallel"]),
     (
         "spark-mem",
@@ -171,6 +173,7 @@ const EVERY_CRATE: &[&str] = &[
     "spark-hal",
     "spark-simd",
     "spark-parallel",
+    "spark-shards",
     "spark-gemm",
     "spark-mem",
     "spark-quant",

@@ -246,6 +246,18 @@ pub enum SimError {
     /// Something cannot be written as JSON.
     #[error("cannot be written as JSON: {0}")]
     Json(#[source] serde_json::Error),
+    /// Bytes that are to be drives are none.
+    #[error("{n_bytes} bytes are not drives of a run")]
+    NoDrives {
+        /// Their number.
+        n_bytes: usize,
+    },
+    /// A report of a run as JSON is none.
+    #[error("this is no report of a run: {reason}")]
+    SavedRun {
+        /// What does not fit, with the place if the parser found it.
+        reason: String,
+    },
     /// A segment of the controls challenge cannot be driven.
     #[error("segment `{name}`: {reason}")]
     Segment {

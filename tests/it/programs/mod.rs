@@ -19,6 +19,8 @@ mod monitor;
 mod pipes;
 mod segments;
 #[cfg(feature = "cli")]
+mod shards;
+#[cfg(feature = "cli")]
 mod sparkpilot;
 #[cfg(feature = "train")]
 mod tuning;

@@ -75,7 +75,7 @@ fn every_command_has_help_with_examples_and_a_page_of_the_manual() {
     let of_training = ["eval", "merge", "resume", "train"].iter();
     let of_training = of_training.map(|below| format!("sparkpilot-finetune-{below}.1"));
     wanted.extend(of_training.filter(|_| cfg!(feature = "train")));
-    for below in ["compare", "list", "replay", "run"] {
+    for below in ["compare", "list", "merge", "replay", "run"] {
         wanted.push(format!("sparkpilot-sim-{below}.1"));
     }
     wanted.sort();

@@ -55,12 +55,14 @@ pub fn html(
         "{} scenarios in {} families, {} compared, {} drives of each.",
         comparison.n_scenarios, comparison.n_families, comparison.n_compared, comparison.n_drives
     ));
+    let took = |run: &RunReport| {
+        let time = run.wall_s.map(|s| format!(" in {} s", short(s)));
+        format!("{} steps{}", run.n_agent_steps, time.unwrap_or_default())
+    };
     page.remark(&format!(
-        "Baseline {} steps in {} s, candidate {} steps in {} s, on {}.",
-        baseline.n_agent_steps,
-        short(baseline.wall_s),
-        candidate.n_agent_steps,
-        short(candidate.wall_s),
+        "Baseline {}, candidate {}, on {}.",
+        took(baseline),
+        took(candidate),
         candidate.device
     ));
     page.heading("Events");

@@ -4,7 +4,7 @@
 
 use crate::SimError;
 use crate::compare::{Comparison, MetricSummary, summarise};
-use crate::run::RunReport;
+use crate::run::{Latency, RunReport};
 use serde::Serialize;
 
 /// One run, without its traces.
@@ -14,15 +14,19 @@ struct RunJson<'a> {
     device: &'a str,
     n_drives: usize,
     n_agent_steps: u64,
-    wall_s: f64,
+    n_on_gpu: usize,
+    wall_s: Option<f64>,
+    threads: Option<usize>,
     summary: Vec<MetricSummary>,
     latency_p50_ms: Option<f64>,
     latency_p99_ms: Option<f64>,
+    latency: Option<&'a Latency>,
     drives: Vec<DriveJson<'a>>,
 }
 
 #[derive(Debug, Serialize)]
 struct DriveJson<'a> {
+    index: usize,
     name: &'a str,
     replicate: usize,
     family: Option<&'a str>,
@@ -63,8 +67,9 @@ fn finite(what: &str, numbers: impl IntoIterator<Item = f64>) -> Result<(), SimE
     }
 }
 
-/// A run as JSON: summary and every drive's metrics or error. Metrics read back are those written;
-/// `null` stands for a time to collision, gap or headway that there was none of.
+/// A run as JSON: summary and every drive's metrics or error. [`read_run_json`](super::read_run_json) makes a report
+/// of it again, with the same numbers; `null` stands for a time to collision, gap or headway that there was none of,
+/// and for the times of a run that several processes drove.
 ///
 /// # Errors
 ///
@@ -83,7 +88,9 @@ pub fn run_json(report: &RunReport) -> Result<String, SimError> {
     for m in &summary {
         finite(m.metric, [m.mean, m.std])?;
     }
+    finite("wall_s", report.wall_s)?;
     let drives = report.results.iter().map(|result| DriveJson {
+        index: result.index,
         name: &result.name,
         replicate: result.replicate,
         family: result.family.as_deref(),
@@ -96,10 +103,13 @@ pub fn run_json(report: &RunReport) -> Result<String, SimError> {
         device: &report.device,
         n_drives: report.results.len(),
         n_agent_steps: report.n_agent_steps,
+        n_on_gpu: report.n_on_gpu,
         wall_s: report.wall_s,
+        threads: report.n_threads,
         summary,
         latency_p50_ms: report.latency.percentile_ms(50.0),
         latency_p99_ms: report.latency.percentile_ms(99.0),
+        latency: (report.latency.n_updates() > 0).then_some(&report.latency),
         drives: drives.collect(),
     };
     serde_json::to_string_pretty(&json).map_err(SimError::Json)

@@ -94,17 +94,22 @@ fn list(text: &mut String, title: &str, items: impl ExactSizeIterator<Item = Str
     }
 }
 
-/// What one run amounts to, as Markdown: its metrics, what failed, and the slowest updates.
+/// What one run amounts to, as Markdown: its metrics, what failed, and the slowest updates. How long it took
+/// stands in a paragraph of its own.
 pub fn run_markdown(report: &RunReport) -> String {
     let n_failed = report.results.iter().filter(|r| r.outcome.is_err()).count();
     let mut text = format!(
-        "# {}\n\n{} drives, {n_failed} failed, {} steps in {} s on {}.\n\n",
+        "# {}\n\n{} drives, {n_failed} failed, {} steps on {}.\n\n",
         cell(&report.algorithm),
         report.results.len(),
         report.n_agent_steps,
-        short(report.wall_s),
         cell(&report.device)
     );
+    if let Some(wall_s) = report.wall_s {
+        let threads = report.n_threads.map(|n| format!(", threads: {n}"));
+        let threads = threads.unwrap_or_default();
+        let _ = writeln!(text, "Took {} s{threads}.\n", short(wall_s));
+    }
     text.push_str(&tables::summary(&summarise(report)).markdown());
     if let (Some(p50), Some(p99)) = (
         report.latency.percentile_ms(50.0),

@@ -3,7 +3,7 @@
 //! ```text
 //! Comparison --> html      one self-contained file: tables, interval plot, scatter, regressions, replays
 //!            --> markdown  for a pull request
-//!            --> json      for the next program
+//!            --> json      for the next program; a run's is read back
 //! Trace      --> replay    the road from above with cars over time, and traces of the signals (SVG)
 //!            --> picture   a moment as PNG, the drive as an animated GIF (feature `pictures`)
 //! ```
@@ -18,6 +18,7 @@ mod number;
 #[cfg(feature = "pictures")]
 mod picture;
 mod plot;
+mod read;
 mod replay;
 mod tables;
 #[cfg(test)]
@@ -28,4 +29,5 @@ pub use json::{json, run_json};
 pub use markdown::{markdown, run_markdown};
 #[cfg(feature = "pictures")]
 pub use picture::{PictureOptions, replay_gif, replay_png};
+pub use read::read_run_json;
 pub use replay::replay_svg;

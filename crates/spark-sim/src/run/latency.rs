@@ -2,19 +2,66 @@
 //!
 //! Buckets are a sixteenth of an octave wide, so a percentile is within 4.5 %.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 const BUCKETS_PER_OCTAVE: f64 = 16.0;
 const N_BUCKETS: usize = 16 * 40;
 
 /// Wall-clock time of one update, divided by the scenarios in it.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(into = "Written", try_from = "Written")]
 pub struct Latency {
-    #[serde(skip)]
     counts: Vec<u64>,
     n_updates: u64,
     sum_ns: f64,
     max_ns: f64,
+}
+
+/// As it is written: buckets that are empty are left out.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    n_updates: u64,
+    sum_ns: f64,
+    max_ns: f64,
+    /// Place and count.
+    buckets: Vec<(usize, u64)>,
+}
+
+impl From<Latency> for Written {
+    fn from(latency: Latency) -> Self {
+        let filled = latency.counts.into_iter().enumerate();
+        Self {
+            n_updates: latency.n_updates,
+            sum_ns: latency.sum_ns,
+            max_ns: latency.max_ns,
+            buckets: filled.filter(|&(_, count)| count > 0).collect(),
+        }
+    }
+}
+
+impl TryFrom<Written> for Latency {
+    type Error = &'static str;
+
+    fn try_from(written: Written) -> Result<Self, Self::Error> {
+        let mut latency = Self {
+            n_updates: written.n_updates,
+            sum_ns: written.sum_ns,
+            max_ns: written.max_ns,
+            ..Self::default()
+        };
+        let mut n_updates = Some(0_u64);
+        for (bucket, n) in written.buckets {
+            let count = latency.counts.get_mut(bucket);
+            let count = count.filter(|count| **count == 0 && n > 0);
+            *count.ok_or("a bucket of update times is none, or there twice")? = n;
+            n_updates = n_updates.and_then(|sum| sum.checked_add(n));
+        }
+        match n_updates == Some(latency.n_updates) {
+            true => Ok(latency),
+            false => Err("the buckets hold another number of update times"),
+        }
+    }
 }
 
 impl Default for Latency {
@@ -92,5 +139,29 @@ mod tests {
         assert!((p50 / 0.5 - 1.0).abs() < 0.05, "{p50}");
         assert!((p99 / 0.99 - 1.0).abs() < 0.05, "{p99}");
         assert_eq!(latency.max_ms(), Some(1.0));
+    }
+
+    #[test]
+    fn times_are_read_back_and_counts_that_cannot_be_are_refused() {
+        let mut latency = Latency::default();
+        for ns in [1.0, 1e3, 1.1e3, 5e8] {
+            latency.record(ns);
+        }
+        let text = serde_json::to_string(&latency).expect("expressible");
+        assert!(text.len() < 200, "empty buckets are left out: {text}");
+        let back: Latency = serde_json::from_str(&text).expect("times");
+        assert_eq!(back, latency);
+        let half = 1_u64 << 63;
+        for (n, buckets) in [
+            (2, "[[0,1]]".to_owned()),
+            (2, "[[0,1],[0,1]]".to_owned()),
+            (1, format!("[[{N_BUCKETS},1]]")),
+            (0, "[[0,0]]".to_owned()),
+            (u64::MAX, format!("[[0,{half}],[1,{half}]]")),
+        ] {
+            let text =
+                format!(r#"{{"n_updates":{n},"sum_ns":1.0,"max_ns":1.0,"buckets":{buckets}}}"#);
+            assert!(serde_json::from_str::<Latency>(&text).is_err(), "{text}");
+        }
     }
 }

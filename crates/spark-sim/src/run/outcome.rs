@@ -53,6 +53,12 @@ pub enum ScenarioError {
         /// The text of the panic.
         message: String,
     },
+    /// A drive of a run that was written down and read back; which of the others it was is not kept.
+    #[error("{text}")]
+    ReadBack {
+        /// What the error said.
+        text: String,
+    },
     /// The controller took too long.
     #[error("the controller took {took_s:.3e} s at step {step_idx}, allowed are {allowed_s:.3e} s")]
     DeadlineMissed {

@@ -11,6 +11,7 @@ use super::block::{Block, BlockOptions, LaneOutcome};
 use super::gpu::Gpu;
 use super::latency::Latency;
 use super::outcome::{ScenarioError, ScenarioResult};
+use super::report::RunReport;
 use super::tables::Prepared;
 use crate::SimError;
 use crate::control::AlgorithmFactory;
@@ -139,25 +140,6 @@ impl RunOptions {
     fn needs_gpu(&self) -> bool {
         matches!(self.device, Some(DeviceChoice::Cuda(_)))
     }
-}
-
-/// All results of a run.
-#[derive(Debug)]
-pub struct RunReport {
-    /// Name of the algorithm.
-    pub algorithm: String,
-    /// In the order of the scenarios.
-    pub results: Vec<ScenarioResult>,
-    /// Update times, if they were measured.
-    pub latency: Latency,
-    /// Wall-clock time of the whole run, s.
-    pub wall_s: f64,
-    /// Steps of all scenarios together.
-    pub n_agent_steps: u64,
-    /// What it ran on.
-    pub device: String,
-    /// Scenarios that ran on the GPU; the others ran on the CPU or not at all.
-    pub n_on_gpu: usize,
 }
 
 /// Runs scenarios against algorithms.
@@ -374,8 +356,12 @@ impl Simulator {
             InstructionSet::Avx2 => "AVX2",
             InstructionSet::Avx512 => "AVX-512",
         };
-        let n_threads = self.n_threads.min(spark_parallel::usable_threads().get());
-        format!("cpu, {level}, threads: {n_threads}")
+        format!("cpu, {level}")
+    }
+
+    /// Threads at most that drive, beside a GPU.
+    pub fn n_threads(&self) -> usize {
+        self.n_threads.min(spark_parallel::usable_threads().get())
     }
 
     /// Runs every scenario and keeps the results.
@@ -420,23 +406,42 @@ impl Simulator {
         scenarios: &[Scenario],
         n_replicates: usize,
         factory: &dyn AlgorithmFactory,
+        progress: impl FnMut(usize),
+    ) -> RunReport {
+        let drives = 0..scenarios.len().saturating_mul(n_replicates);
+        self.run_drives(scenarios, n_replicates, drives, factory, progress)
+    }
+
+    /// Runs some of the drives of [`Simulator::run_replicates`], by their numbers there: drive `d` is replicate
+    /// `d % n_replicates` of scenario `d / n_replicates`. Each result is the one that the whole run has
+    /// in that place, bit for bit. Numbers beyond the last drive give no result.
+    pub fn run_drives(
+        &self,
+        scenarios: &[Scenario],
+        n_replicates: usize,
+        drives: impl IntoIterator<Item = usize>,
+        factory: &dyn AlgorithmFactory,
         mut progress: impl FnMut(usize),
     ) -> RunReport {
         let start = Instant::now();
         let mut results = Vec::new();
         let mut report = ChunkReport::default();
-        let mut replicates = scenarios
-            .iter()
-            .flat_map(|scenario| (0..n_replicates).map(|r| scenario.with_replicate_seed(r as u64)));
+        let mut places = drives.into_iter().filter_map(|drive| {
+            let index = drive.checked_div(n_replicates)?;
+            let scenario = scenarios.get(index)?;
+            Some((index, drive % n_replicates, scenario))
+        });
         loop {
-            let chunk: Vec<Scenario> = replicates.by_ref().take(self.options.chunk_size).collect();
+            let chunk: Vec<_> = places.by_ref().take(self.options.chunk_size).collect();
             if chunk.is_empty() {
                 break;
             }
-            let first = results.len();
-            report.add(self.run_chunk(&chunk, first, factory, &mut |mut result| {
-                result.replicate = result.index % n_replicates;
-                result.index /= n_replicates;
+            let seeded = |&(_, replicate, scenario): &(usize, usize, &Scenario)| {
+                scenario.with_replicate_seed(replicate as u64)
+            };
+            let seeded: Vec<Scenario> = chunk.iter().map(seeded).collect();
+            report.add(self.run_chunk(&seeded, 0, factory, &mut |mut result| {
+                (result.index, result.replicate, _) = chunk[result.index];
                 results.push(result);
             }));
             progress(results.len());
@@ -482,8 +487,9 @@ impl Simulator {
             n_on_gpu: how.n_on_gpu,
             results,
             latency: how.latency,
-            wall_s: start.elapsed().as_secs_f64(),
+            wall_s: Some(start.elapsed().as_secs_f64()),
             device: self.device(),
+            n_threads: Some(self.n_threads()),
         }
     }
 

@@ -104,7 +104,10 @@ fn compare_and_time(device: &Device, scenarios: &[Scenario], what: &str, wanted:
     for (got, want) in pairs.zip(device_cases::outcomes(&on_cpu)) {
         assert_eq!(got, want);
     }
-    let rates = [&on_cpu, &on_gpu].map(|run| run.n_agent_steps as f64 / run.wall_s);
+    let rates = [&on_cpu, &on_gpu].map(|run| {
+        let wall_s = run.wall_s.expect("one process drove");
+        run.n_agent_steps as f64 / wall_s
+    });
     println!(
         "{} {what}: {:.3e} agent steps/s on {}, {:.3e} on {}",
         scenarios.len(),

@@ -30,7 +30,8 @@ fn run(seed: u64, outcomes: impl IntoIterator<Item = Outcome>) -> RunReport {
             })
             .collect(),
         latency: Latency::default(),
-        wall_s: 1.0,
+        wall_s: Some(1.0),
+        n_threads: Some(1),
         n_agent_steps: 0,
         n_on_gpu: 0,
         device: "test".to_owned(),

@@ -1,13 +1,15 @@
 //! `sparkpilot sim compare`: is the new controller better?
+//!
+//! Each side is driven now, or is a run that `sim run --json` or `sim merge --json` wrote. Replays need scenarios and both
+//! controllers, so runs that were written have none.
 
 use std::error::Error;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use spark_program::{count, output, place, printable};
+use spark_program::{ProgressBar, Usage, about, count, input, output, place, printable};
 use sparkpilot::sim::compare::{CompareOptions, Comparison, compare};
-use sparkpilot::sim::control::AlgorithmFactory;
-use sparkpilot::sim::report::{Replay, html, json, markdown};
+use sparkpilot::sim::report::{Replay, html, json, markdown, read_run_json};
 use sparkpilot::sim::run::{RunReport, Simulator};
 use sparkpilot::sim::scenario::Scenario;
 
@@ -19,17 +21,34 @@ use super::suites::Scenarios;
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  \
     sparkpilot sim compare --suite random --scenarios 10000 --baseline pid --candidate torque --folder out\n  \
-    sparkpilot sim compare --file my-scenarios.toml --baseline pid --candidate lqr --replicates 8\n\n\
+    sparkpilot sim compare --file my-scenarios.toml --baseline pid --candidate lqr --replicates 8\n  \
+    sparkpilot sim compare --baseline-run pid.json --candidate-run torque.json\n\n\
     The exit code is 0 if the candidate passes, and 1 if it fails or nothing is shown.")]
 pub(crate) struct Arguments {
     #[command(flatten)]
     scenarios: Scenarios,
     /// What is driven today
-    #[arg(long, value_enum, value_name = "CONTROLLER")]
-    baseline: Controller,
+    #[arg(
+        long,
+        value_enum,
+        value_name = "CONTROLLER",
+        required_unless_present = "baseline_run"
+    )]
+    baseline: Option<Controller>,
     /// What is to be driven
-    #[arg(long, value_enum, value_name = "CONTROLLER")]
-    candidate: Controller,
+    #[arg(
+        long,
+        value_enum,
+        value_name = "CONTROLLER",
+        required_unless_present = "candidate_run"
+    )]
+    candidate: Option<Controller>,
+    /// The same, driven before: the JSON of `sim run` or `sim merge`
+    #[arg(long, value_name = "FILE", conflicts_with = "baseline")]
+    baseline_run: Option<PathBuf>,
+    /// The same, driven before
+    #[arg(long, value_name = "FILE", conflicts_with = "candidate")]
+    candidate_run: Option<PathBuf>,
     /// Drives of each scenario, each with other noise
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = count(1, 10_000))]
     replicates: usize,
@@ -41,26 +60,48 @@ pub(crate) struct Arguments {
     folder: Option<PathBuf>,
 }
 
-/// Drives both, writes the reports, prints the verdict.
+/// Drives or reads both, writes the reports, prints the verdict.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
+    let runs = [&arguments.baseline_run, &arguments.candidate_run];
     if let Some(folder) = &arguments.folder {
         let reports = ["report.html", "report.md", "report.json"].map(|name| folder.join(name));
-        let read = arguments.scenarios.file().map(PathBuf::as_path);
+        let runs = runs.into_iter().filter_map(Option::as_deref);
+        let read = runs.chain(arguments.scenarios.file().map(PathBuf::as_path));
         output::keep_apart(read, reports.iter().map(PathBuf::as_path))?;
         output::folder(folder)?;
         place::file(&folder.join("report.html"))?;
     }
-    let scenarios = arguments.scenarios.load()?;
-    let simulator = Simulator::new(run_options(arguments.threads))?;
-    let n_drives = scenarios.len() * arguments.replicates;
-    let bar = spark_program::progress(Some(2 * n_drives as u64));
-    let drive = |controller: &dyn AlgorithmFactory, begin: usize| {
-        simulator.run_replicates_with_progress(&scenarios, arguments.replicates, controller, |n| {
-            bar.set_position((begin + n) as u64);
-        })
+    let controllers = [arguments.baseline, arguments.candidate];
+    let n_driven = controllers.iter().flatten().count();
+    let scenarios = match n_driven {
+        0 if arguments.scenarios.is_asked_for() || arguments.replicates > 1 => {
+            let told = "two runs that were driven before have their scenarios; name none";
+            return Err(Usage(told.to_owned()).into());
+        }
+        0 => Vec::new(),
+        _ => arguments.scenarios.load()?,
     };
-    let (old, new) = (arguments.baseline.factory(), arguments.candidate.factory());
-    let (baseline, candidate) = (drive(&old, 0), drive(&new, n_drives));
+    let simulator = Simulator::new(run_options(arguments.threads))?;
+    let bar = spark_program::progress(Some(
+        (n_driven * scenarios.len() * arguments.replicates) as u64,
+    ));
+    // Files first: one that cannot be read takes no drive away.
+    let [old, new] = runs.map(|run| run.as_deref().map(read).transpose());
+    let (old, new) = (old?, new?);
+    let side = |saved: Option<RunReport>, controller: Option<Controller>| match (saved, controller)
+    {
+        (Some(run), _) => Ok(run),
+        (None, Some(controller)) => Ok(drive(
+            &simulator,
+            &scenarios,
+            arguments.replicates,
+            controller,
+            &bar,
+        )),
+        (None, None) => Err(Usage("each side is a controller or a run".to_owned())),
+    };
+    let baseline = side(old, arguments.baseline)?;
+    let candidate = side(new, arguments.candidate)?;
     bar.finish_and_clear();
     let comparison = compare(&baseline, &candidate, &CompareOptions::default())?;
     if let Some(folder) = &arguments.folder {
@@ -73,13 +114,36 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
     Ok(ExitCode::from(u8::from(!comparison.passes())))
 }
 
-/// The page, with the two worst regressions driven once more and recorded.
+fn drive(
+    simulator: &Simulator,
+    scenarios: &[Scenario],
+    n_replicates: usize,
+    controller: Controller,
+    bar: &ProgressBar,
+) -> RunReport {
+    let (factory, begin) = (controller.factory(), bar.position());
+    simulator.run_replicates_with_progress(scenarios, n_replicates, &factory, |n| {
+        bar.set_position(begin + n as u64);
+    })
+}
+
+/// A run that was written down.
+fn read(path: &Path) -> Result<RunReport, Box<dyn Error>> {
+    let bytes = input::read(path)?;
+    let text = String::from_utf8(bytes).map_err(about(path))?;
+    Ok(read_run_json(&text).map_err(about(path))?)
+}
+
+/// The page, with the two worst regressions driven once more and recorded, if both sides were driven.
 fn page(
     arguments: &Arguments,
     scenarios: &[Scenario],
     comparison: &Comparison,
     [baseline, candidate]: [&RunReport; 2],
 ) -> Result<String, Box<dyn Error>> {
+    let (Some(old), Some(new)) = (arguments.baseline, arguments.candidate) else {
+        return Ok(html(comparison, baseline, candidate, &[])?);
+    };
     let mut worst: Vec<usize> = Vec::new();
     for regression in &comparison.regressions {
         if !worst.contains(&regression.index) && worst.len() < 2 {
@@ -88,8 +152,8 @@ fn page(
     }
     let again: Vec<Scenario> = worst.iter().map(|&idx| scenarios[idx].clone()).collect();
     let recorder = Simulator::new(run_options(arguments.threads).with_record_interval_s(0.05))?;
-    let before = recorder.run(&again, &arguments.baseline.factory());
-    let after = recorder.run(&again, &arguments.candidate.factory());
+    let before = recorder.run(&again, &old.factory());
+    let after = recorder.run(&again, &new.factory());
     let replays: Vec<Replay<'_>> = again
         .iter()
         .zip(before.results.iter().zip(&after.results))

@@ -3,8 +3,11 @@
 mod compare;
 mod controllers;
 mod list;
+mod merge;
+mod platform;
 mod replay;
 mod run;
+mod shards;
 mod suites;
 mod words;
 
@@ -28,18 +31,20 @@ pub(crate) struct Arguments {
 enum Command {
     List(list::Arguments),
     Run(run::Arguments),
+    Merge(merge::Arguments),
     Compare(compare::Arguments),
     Replay(replay::Arguments),
 }
 
 /// Runs one of the commands; those that drive do so on the CPU, and refuse to where a GPU is asked for.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
-    if !matches!(arguments.command, Command::List(_)) {
+    if !matches!(arguments.command, Command::List(_) | Command::Merge(_)) {
         spark_program::check_devices(spark_program::Devices::Cpu)?;
     }
     match &arguments.command {
         Command::List(arguments) => list::run(arguments),
         Command::Run(arguments) => run::run(arguments),
+        Command::Merge(arguments) => merge::run(arguments),
         Command::Compare(arguments) => compare::run(arguments),
         Command::Replay(arguments) => replay::run(arguments),
     }

@@ -1,15 +1,17 @@
 //! `sparkpilot sim run`: one controller in many scenarios.
 
 use std::error::Error;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use spark_program::{count, output, place, printable};
 use sparkpilot::hal::config::DeviceChoice;
+use sparkpilot::shards::Asked;
 use sparkpilot::sim::report::{run_json, run_markdown};
-use sparkpilot::sim::run::{RunOptions, Simulator};
+use sparkpilot::sim::run::{RunOptions, RunReport, Simulator};
 
 use super::controllers::Controller;
+use super::shards;
 use super::suites::Scenarios;
 
 /// Drive scenarios with one controller
@@ -17,8 +19,12 @@ use super::suites::Scenarios;
 #[command(after_help = "Examples:\n  \
     sparkpilot sim run --suite alks-cut-in --controller careful\n  \
     sparkpilot sim run --suite random --scenarios 10000 --controller pid --json drives.json\n  \
-    sparkpilot sim run --file my-scenarios.toml --controller torque --replicates 8\n\n\
-    The exit code is 1 if a drive failed: its scenario could not be run, or its figures are not finite.")]
+    sparkpilot sim run --file my-scenarios.toml --controller torque --replicates 8\n  \
+    sparkpilot sim run --suite random --scenarios 10000 --controller pid --shard 1/2 --folder chunks\n  \
+    mpirun -np 2 sparkpilot sim run --suite random --controller pid --shard auto --folder chunks\n\n\
+    The exit code is 1 if a drive failed: its scenario could not be run, or its figures are not finite. With --shard\n\
+    it is 0 once all chunks of the shard are written; `sim merge` prints the report, and says what failed.\n\
+    --shard auto asks Open MPI, PMI, torchrun, Slurm (tasks, arrays) and Kubernetes (auto/N, N being the Job's completions).")]
 pub(crate) struct Arguments {
     #[command(flatten)]
     scenarios: Scenarios,
@@ -32,8 +38,14 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", value_parser = count(1, 1024))]
     threads: Option<usize>,
     /// Write every drive's figures as JSON
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "shard")]
     json: Option<PathBuf>,
+    /// Drive a part, from 1/N to N/N; auto: the one that the launcher says, or a launcher's name
+    #[arg(long, value_name = "K/N|auto", requires = "folder")]
+    shard: Option<Asked>,
+    /// Write the part's chunks here, and skip those that are there
+    #[arg(long, value_name = "DIR", requires = "shard")]
+    folder: Option<PathBuf>,
 }
 
 /// Drives, writes, prints.
@@ -43,27 +55,39 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
     if let Some(path) = &arguments.json {
         place::file(path)?;
     }
+    let shard = arguments.shard.map(shards::shard).transpose()?;
     let scenarios = arguments.scenarios.load()?;
-    let simulator = Simulator::new(run_options(arguments.threads))?;
+    let options = run_options(arguments.threads);
+    let simulator = Simulator::new(options)?;
+    let factory = arguments.controller.factory();
+    if let (Some(shard), Some(folder)) = (shard, &arguments.folder) {
+        let whole = shards::Whole {
+            scenarios: &scenarios,
+            n_replicates: arguments.replicates,
+            factory: &factory,
+            options,
+        };
+        shards::drive(&whole, &simulator, shard, folder)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let n_drives = scenarios.len() * arguments.replicates;
     let bar = spark_program::progress(Some(n_drives as u64));
-    let report = simulator.run_replicates_with_progress(
-        &scenarios,
-        arguments.replicates,
-        &arguments.controller.factory(),
-        |n| bar.set_position(n as u64),
-    );
+    let report =
+        simulator.run_replicates_with_progress(&scenarios, arguments.replicates, &factory, |n| {
+            bar.set_position(n as u64)
+        });
     bar.finish_and_clear();
-    if let Some(path) = &arguments.json {
-        output::write(path, run_json(&report)?)?;
+    tell(&report, arguments.json.as_deref())
+}
+
+/// Writes and prints a report; the exit code says whether a drive failed.
+pub(super) fn tell(report: &RunReport, json: Option<&Path>) -> Result<ExitCode, Box<dyn Error>> {
+    if let Some(path) = json {
+        output::write(path, run_json(report)?)?;
     }
-    print!("{}", printable(&run_markdown(&report)));
-    let n_failed = report
-        .results
-        .iter()
-        .filter(|it| it.outcome.is_err())
-        .count();
-    Ok(ExitCode::from(u8::from(n_failed > 0)))
+    print!("{}", printable(&run_markdown(report)));
+    let has_failed = report.results.iter().any(|it| it.outcome.is_err());
+    Ok(ExitCode::from(u8::from(has_failed)))
 }
 
 /// On the CPU.

@@ -117,6 +117,12 @@ impl Scenarios {
         }
     }
 
+    /// Whether any option asks for scenarios.
+    pub(super) fn is_asked_for(&self) -> bool {
+        let is_listed = self.suite.is_some() || self.file.is_some();
+        is_listed || self.scenarios.is_some() || self.seed.is_some()
+    }
+
     /// The file that is read, if there is one.
     pub(super) fn file(&self) -> Option<&PathBuf> {
         self.file.as_ref()

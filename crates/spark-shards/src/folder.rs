@@ -1,0 +1,199 @@
+//! A folder of chunks: which are done, and how one more is put there.
+//!
+//! ```text
+//! DIR/chunk-00000007.shard     whole, of this run      done, skipped
+//!                              damaged                 listed, and done again by whoever has it
+//!                              whole, of another run   refused, with the difference; nothing is written
+//! DIR/.chunk-….shard.XXXXXX.tmp                        what a killed process left; taken away when an hour old
+//! DIR/anything else                                    left alone
+//! ```
+//!
+//! Any number of processes may share a folder, on one machine or by a network's file system: a chunk
+//! appears whole under its name, and whole chunks are not written over. Folders of machines that share none are
+//! copied together later, or given to [`Merge`](crate::Merge) side by side.
+//!
+//! All chunks of the folder are read when a process starts, those of other shards too: a run in the
+//! wrong folder is refused before it computes anything.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest as _, Sha256};
+
+use crate::chunk_file::{self, Chunk, FORMAT, MOST_BYTES, Unreadable};
+use crate::error::{Damage, ShardError};
+use crate::plan::whole;
+use crate::{Run, encode};
+
+/// Digits of a chunk's number in a file's name, at least.
+const N_DIGITS: usize = 8;
+
+/// A folder that chunks of one run are written to.
+#[derive(Debug, Clone)]
+pub struct Folder {
+    path: PathBuf,
+    run: Run,
+}
+
+/// What lay in a folder when it was opened.
+#[derive(Debug, Clone, Default)]
+pub struct Found {
+    /// Chunks that are whole.
+    pub done: BTreeSet<u64>,
+    /// Files of chunks that are not, and what is wrong with them.
+    pub damaged: Vec<(PathBuf, Damage)>,
+}
+
+impl Folder {
+    /// Makes the folder if it is not there, and reads what lies in it.
+    ///
+    /// # Errors
+    ///
+    /// [`ShardError::Foreign`] if a chunk of another run lies there, [`ShardError::Format`] if one of
+    /// another format does, [`ShardError::Io`] for what cannot be read or made.
+    pub fn open(path: &Path, run: &Run) -> Result<(Self, Found), ShardError> {
+        fs::create_dir_all(path).map_err(about(path))?;
+        // What stays there is only in the way of people.
+        let _ = spark_files::remove_leftovers(path, |name| number_of(name).is_some());
+        let mut found = Found::default();
+        for file in files(path)? {
+            match read(&file)? {
+                Read::Whole { chunk, .. } => {
+                    let differences = run.differences(&chunk.run);
+                    if !differences.is_empty() {
+                        let path = file;
+                        return Err(ShardError::Foreign { path, differences });
+                    }
+                    found.done.insert(chunk.number);
+                }
+                Read::Damaged(damage) => found.damaged.push((file, damage)),
+            }
+        }
+        let folder = Self {
+            path: path.to_owned(),
+            run: run.clone(),
+        };
+        Ok((folder, found))
+    }
+
+    /// Where a chunk is written to.
+    pub fn path_of(&self, chunk: u64) -> PathBuf {
+        self.path.join(file_name(chunk))
+    }
+
+    /// Writes a finished chunk, whole or not at all, in place of a damaged one or of none.
+    ///
+    /// If another process has written the same chunk meanwhile, nothing is done.
+    ///
+    /// # Errors
+    ///
+    /// [`ShardError::NotWritable`] for a chunk that the run does not have or that is too long,
+    /// [`ShardError::Foreign`] and [`ShardError::Format`] if a process of another run has written its own there,
+    /// [`ShardError::Unlike`] if one of this run came to other results; [`ShardError::Io`] with what the
+    /// operating system said. Then nothing is written over and nothing stays behind.
+    pub fn write(&self, chunk: u64, payload: &[u8]) -> Result<(), ShardError> {
+        let bytes =
+            encode(&self.run, chunk, payload).map_err(|reason| ShardError::NotWritable {
+                number: chunk,
+                reason,
+            })?;
+        let path = self.path_of(chunk);
+        match read(&path) {
+            Ok(Read::Whole { chunk: there, hash }) => {
+                let differences = self.run.differences(&there.run);
+                if !differences.is_empty() {
+                    return Err(ShardError::Foreign { path, differences });
+                }
+                let is_same = hash[..] == Sha256::digest(&bytes)[..];
+                return match is_same {
+                    true => Ok(()),
+                    false => Err(ShardError::Unlike { path }),
+                };
+            }
+            Err(newer @ ShardError::Format { .. }) => return Err(newer),
+            // There is none, or what there is cannot be used.
+            Ok(Read::Damaged(_)) | Err(_) => {}
+        }
+        spark_files::replace_with(&path, |out| out.write_all(&bytes)).map_err(about(&path))
+    }
+}
+
+/// The name of a chunk's file.
+pub fn file_name(chunk: u64) -> String {
+    format!("chunk-{chunk:0N_DIGITS$}.shard")
+}
+
+/// The number in a chunk's name.
+fn number_of(name: &OsStr) -> Option<u64> {
+    let name = name.to_str()?;
+    let digits = name.strip_prefix("chunk-")?.strip_suffix(".shard")?;
+    // One name for each chunk: `chunk-000000007.shard` is none.
+    whole(digits).filter(|&number| file_name(number) == name)
+}
+
+/// The chunks' files of a folder, in the order of their numbers.
+pub(crate) fn files(folder: &Path) -> Result<Vec<PathBuf>, ShardError> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).map_err(about(folder))? {
+        let entry = entry.map_err(about(folder))?;
+        if let Some(number) = number_of(&entry.file_name()) {
+            found.push((number, entry.path()));
+        }
+    }
+    found.sort_unstable();
+    Ok(found.into_iter().map(|(_, path)| path).collect())
+}
+
+/// What a chunk's file holds.
+pub(crate) enum Read {
+    Whole { chunk: Chunk, hash: [u8; 32] },
+    Damaged(Damage),
+}
+
+/// Reads the file of a chunk.
+///
+/// # Errors
+///
+/// [`ShardError::Io`], and [`ShardError::Format`] for a chunk of a newer program, which is not damaged.
+pub(crate) fn read(path: &Path) -> Result<Read, ShardError> {
+    let n_bytes = match spark_files::open(path) {
+        Ok((_, n_bytes)) => n_bytes,
+        Err(error) if error.kind() == ErrorKind::InvalidInput => {
+            return Ok(Read::Damaged(Damage::NotRegular));
+        }
+        Err(error) => return Err(about(path)(error)),
+    };
+    if n_bytes > MOST_BYTES {
+        return Ok(Read::Damaged(Damage::Long { n_bytes }));
+    }
+    let bytes = spark_files::read(path).map_err(about(path))?;
+    let chunk = match chunk_file::read(&bytes) {
+        Ok(chunk) => chunk,
+        Err(Unreadable::Damaged(damage)) => return Ok(Read::Damaged(damage)),
+        Err(Unreadable::Format(format)) => {
+            let path = path.to_owned();
+            let reads = FORMAT;
+            return Err(ShardError::Format {
+                path,
+                format,
+                reads,
+            });
+        }
+    };
+    let number = chunk.number;
+    if path.file_name().and_then(number_of) != Some(number) {
+        return Ok(Read::Damaged(Damage::Name { number }));
+    }
+    let hash = Sha256::digest(&bytes).into();
+    Ok(Read::Whole { chunk, hash })
+}
+
+fn about(path: &Path) -> impl FnOnce(io::Error) -> ShardError {
+    move |source| ShardError::Io {
+        path: path.to_owned(),
+        source,
+    }
+}

@@ -1,0 +1,144 @@
+//! A part of `sim run`: drives by their numbers in the whole run, chunk by chunk into a folder.
+//!
+//! ```text
+//! drive d = replicate d mod R of scenario d / R      chunk = 64 drives      shard = every Nth chunk
+//! chunks that the folder lacks ──eight at a time──> simulator ──> one file each
+//! ```
+//!
+//! A drive's noise hangs on its scenario's seed and its replicate, so on its number in the whole run; what process
+//! drove it, and beside which others, changes nothing.
+//!
+//! The exit code is 0 as soon as all chunks of the shard are there, also where drives failed: launchers end all
+//! processes of a job if one ends otherwise. `sim merge` says what failed.
+
+use std::error::Error;
+use std::fmt::Debug;
+use std::path::Path;
+
+use spark_program::{Usage, place, postponed};
+use sparkpilot::shards::{
+    Asked, Fingerprint, Folder, Identity, LauncherError, Plan, Run, Shard, hash_of_this_program,
+};
+use sparkpilot::sim::control::AlgorithmFactory;
+use sparkpilot::sim::run::{DRIVES_FORMAT, RunOptions, Simulator, drives_to_bytes};
+use sparkpilot::sim::scenario::Scenario;
+
+use super::platform::hash_of_functions;
+
+/// Drives of a chunk, whatever the number of processes: a block of the simulator.
+const N_DRIVES_PER_CHUNK: usize = 64;
+/// Chunks that are driven together, so that threads have blocks to share.
+const N_CHUNKS_AT_ONCE: usize = 8;
+
+/// What `sim merge` reads, and what it reads of it.
+pub(super) const WORK: &str = "sparkpilot sim run";
+pub(super) const CONTROLLER: &str = "controller";
+pub(super) const REPLICATES: &str = "replicates";
+pub(super) const DEVICE: &str = "device";
+pub(super) const DRIVES: &str = "format of drives";
+
+/// What every shard of a run is told alike.
+pub(super) struct Whole<'a> {
+    pub(super) scenarios: &'a [Scenario],
+    pub(super) n_replicates: usize,
+    pub(super) factory: &'a dyn AlgorithmFactory,
+    pub(super) options: RunOptions,
+}
+
+/// The shard of this process.
+///
+/// # Errors
+///
+/// [`Usage`] if no launcher says, or what they say cannot be.
+pub(super) fn shard(asked: Asked) -> Result<Shard, Usage> {
+    let variable = |name: &str| {
+        let value = std::env::var_os(name)?;
+        Some(value.to_string_lossy().into_owned())
+    };
+    let told = |error: LauncherError| Usage(error.to_string());
+    asked.shard(variable).map_err(told)
+}
+
+/// Drives what the shard still lacks, and says what it did.
+pub(super) fn drive(
+    whole: &Whole<'_>,
+    simulator: &Simulator,
+    shard: Shard,
+    folder: &Path,
+) -> Result<(), Box<dyn Error>> {
+    place::folder(folder)?;
+    let run = run_of(whole, simulator)?;
+    let (folder, found) = Folder::open(folder, &run)?;
+    let own: Vec<u64> = run.plan.chunks_of(shard).collect();
+    let is_done = |chunk: &&u64| found.done.contains(chunk);
+    let n_done = own.iter().filter(is_done).count();
+    let left: Vec<u64> = own.iter().filter(|it| !is_done(it)).copied().collect();
+    for (path, damage) in &found.damaged {
+        spark_program::tell(format_args!("`{}`: {damage}", path.display()));
+    }
+    let n_drives = |chunks: &[u64]| -> u64 {
+        let each = chunks.iter().map(|&chunk| run.plan.items(chunk));
+        each.map(|items| items.end - items.start).sum()
+    };
+    let bar = spark_program::progress(Some(n_drives(&left)));
+    for chunks in left.chunks(N_CHUNKS_AT_ONCE) {
+        let drives = chunks.iter().flat_map(|&chunk| run.plan.items(chunk));
+        let (all, replicates) = (whole.scenarios, whole.n_replicates);
+        let numbers = drives.map(|drive| drive as usize);
+        let report = simulator.run_drives(all, replicates, numbers, whole.factory, |_| {});
+        let mut results = &report.results[..];
+        for &chunk in chunks {
+            let (own, others) = results.split_at(n_drives(&[chunk]) as usize);
+            results = others;
+            postponed(|| folder.write(chunk, &drives_to_bytes(own)))?;
+        }
+        bar.inc(n_drives(chunks));
+    }
+    bar.finish_and_clear();
+    println!(
+        "shard {shard}: {} of {} chunks; {n_done} were there, {} driven ({} drives)",
+        own.len(),
+        run.plan.n_chunks(),
+        left.len(),
+        n_drives(&left),
+    );
+    Ok(())
+}
+
+/// Which run it is: all that a drive's figures hang on.
+fn run_of(whole: &Whole<'_>, simulator: &Simulator) -> Result<Run, Box<dyn Error>> {
+    let mut scenarios = Fingerprint::new();
+    for scenario in whole.scenarios {
+        scenarios.add(serde_json::to_vec(scenario)?);
+    }
+    // Their number changes no drive.
+    let mut options = whole.options;
+    options.threads = None;
+    let n_scenarios = whole.scenarios.len();
+    let program = hash_of_this_program()?;
+    let identity = Identity::new(WORK)
+        .with(DRIVES, DRIVES_FORMAT.to_string())
+        .with(
+            "program",
+            format!("sparkpilot {}", env!("CARGO_PKG_VERSION")),
+        )
+        .with("build", program)
+        .with("architecture", std::env::consts::ARCH)
+        .with(DEVICE, simulator.device())
+        .with("elementary functions", hash_of_functions())
+        .with(CONTROLLER, whole.factory.name())
+        .with("options", hash_of(&options))
+        .with(REPLICATES, whole.n_replicates.to_string())
+        .with("scenarios", format!("{n_scenarios}, {}", scenarios.hex()));
+    let n_drives = n_scenarios as u64 * whole.n_replicates as u64;
+    Ok(Run {
+        identity,
+        plan: Plan::new(n_drives, N_DRIVES_PER_CHUNK as u64)?,
+    })
+}
+
+fn hash_of(value: &impl Debug) -> String {
+    let mut hash = Fingerprint::new();
+    hash.add(format!("{value:?}"));
+    hash.hex()
+}
