@@ -68,7 +68,7 @@ pub use panel::{
 };
 pub use prefetch::Prefetch;
 pub use roofline::Roofline;
-pub use rounding::{narrow_row, round_rows};
+pub use rounding::{narrow_rows, round_rows};
 pub use tile::{TapRows, Tile, TileShape};
 pub use weights::WeightShape;
 

@@ -1,8 +1,8 @@
 //! Rounding to bf16: what the left operand of a matmul of bf16 goes through.
 //!
 //! ```text
-//! round_rows    v -> the nearest f32 whose low 16 bits are zero, ties to even; NaN stays NaN
-//! narrow_row    v -> its high half alone
+//! round_rows     v -> the nearest f32 whose low 16 bits are zero, ties to even; NaN stays NaN
+//! narrow_rows    v -> its high half alone
 //! ```
 
 #![allow(
@@ -23,31 +23,47 @@ pub unsafe fn round_rows(isa: Isa, rows: &[*mut f32], columns: usize) {
     unsafe { dispatch!(isa, rows_kernel(rows: &[*mut f32], columns: usize) => (rows, columns)) }
 }
 
-/// Writes the nearest bf16 of each of `columns` elements at `from` to `to`, which may begin at the same address.
+/// Writes the nearest bf16 of every element of some rows of f32, a first one and elements from one to the next, to rows of bf16,
+/// each of which may begin at the address of its own.
 ///
 /// # Safety
 ///
-/// `from` must be readable and `to` writable for so many elements, of f32 and of bf16; the two may overlap only if they begin
-/// at the same address. `isa` must be a set that this processor has.
-pub unsafe fn narrow_row(isa: Isa, from: *const f32, to: *mut u16, columns: usize) {
+/// `rows` rows at `from` must be readable and at `to` writable for `columns` elements, of f32 and of bf16; a row may overlap with
+/// what is written only if both begin at the same address. `isa` must be a set that this processor has.
+pub unsafe fn narrow_rows(
+    isa: Isa,
+    from: (*const f32, isize),
+    to: (*mut u16, isize),
+    (rows, columns): (usize, usize),
+) {
     // SAFETY: guaranteed by the caller.
     unsafe {
-        dispatch!(isa, narrow_kernel(from: *const f32, to: *mut u16, columns: usize) => (from, to, columns));
+        dispatch!(isa, narrow_kernel(from: (*const f32, isize), to: (*mut u16, isize), extents: (usize, usize)) => (from, to, (rows, columns)));
     }
 }
 
 #[inline(always)]
-unsafe fn narrow_kernel<S: Simd>(from: *const f32, to: *mut u16, columns: usize) {
-    // SAFETY: guaranteed by the caller. Where both begin at one address, what is written lies before what is read next.
-    unsafe {
-        let mut i = 0;
-        while i + S::LANES <= columns {
-            S::store_bf16(to.add(i), S::load(from.add(i)));
-            i += S::LANES;
-        }
-        let rest = columns - i;
-        if rest > 0 {
-            S::store_first_bf16(to.add(i), S::load_first(from.add(i), rest), rest);
+unsafe fn narrow_kernel<S: Simd>(
+    (from, from_stride): (*const f32, isize),
+    (to, to_stride): (*mut u16, isize),
+    (rows, columns): (usize, usize),
+) {
+    for row in 0..rows.cast_signed() {
+        let (from, to) = (
+            from.wrapping_offset(row * from_stride),
+            to.wrapping_offset(row * to_stride),
+        );
+        // SAFETY: guaranteed by the caller. Where both begin at one address, what is written lies before what is read next.
+        unsafe {
+            let mut i = 0;
+            while i + S::LANES <= columns {
+                S::store_bf16(to.add(i), S::load(from.add(i)));
+                i += S::LANES;
+            }
+            let rest = columns - i;
+            if rest > 0 {
+                S::store_first_bf16(to.add(i), S::load_first(from.add(i), rest), rest);
+            }
         }
     }
 }
@@ -100,8 +116,19 @@ mod tests {
                 let start = in_place.as_mut_ptr();
                 // SAFETY: both have that many elements and more; the second pair begins at one address.
                 unsafe {
-                    narrow_row(isa, values.as_ptr(), narrow.as_mut_ptr(), columns);
-                    narrow_row(isa, start, start.cast(), columns);
+                    let to = narrow.as_mut_ptr();
+                    narrow_rows(isa, (values.as_ptr(), 0), (to, 0), (1, columns));
+                    let half = columns / 2;
+                    let strides = (half as isize, 2 * half as isize);
+                    // Two rows, each where it lies, and what is left.
+                    narrow_rows(
+                        isa,
+                        (start, strides.0),
+                        (start.cast(), strides.1),
+                        (2, half),
+                    );
+                    let rest = start.add(2 * half);
+                    narrow_rows(isa, (rest, 0), (rest.cast(), 0), (1, columns % 2));
                 }
                 for (i, &got) in narrow.iter().enumerate() {
                     let want = match i < columns {
@@ -110,13 +137,14 @@ mod tests {
                     };
                     assert_eq!(got, want, "{columns} columns on {isa:?}, {i}");
                 }
-                for (i, pair) in in_place[..columns / 2].iter().enumerate() {
-                    let want = u32::from(narrow[2 * i]) | u32::from(narrow[2 * i + 1]) << 16;
-                    assert_eq!(
-                        pair.to_bits(),
-                        want,
-                        "{columns} columns on {isa:?}, pair {i}"
-                    );
+                let half = columns / 2;
+                for (i, narrow) in narrow[..columns].iter().enumerate() {
+                    // Element `i` is a half of a word of its row.
+                    let row = (i / half.max(1)).min(2);
+                    let at = i - row * half;
+                    let word = in_place[row * half + at / 2].to_bits();
+                    let got = (word >> (at % 2 * 16)) as u16;
+                    assert_eq!(got, *narrow, "{columns} columns on {isa:?}, {i}");
                 }
             }
             let mut nan = [f32::NAN, f32::from_bits(0x7f80_0001), -f32::NAN];

@@ -25,7 +25,8 @@
 #[cfg(target_arch = "x86_64")]
 use spark_gemm::pack_pairs;
 use spark_gemm::{
-    FloatFormat, Gemm, PackedLayout, TileEpilogue, gemm_panel, narrow_row, pack, panels, round_rows,
+    FloatFormat, Gemm, PackedLayout, TileEpilogue, gemm_panel, narrow_rows, pack, panels,
+    round_rows,
 };
 use spark_quant::QuantError;
 
@@ -222,34 +223,36 @@ impl<'a> Head<'a> {
             let q = match self.format.layout {
                 PackedLayout::Bf16Dot => {
                     let row = 2 * self.format.layout.words(d) as isize;
-                    for i in 0..rows as isize {
-                        let to = queries.cast::<u16>().wrapping_offset(i * row);
-                        narrow_row(isa, q.wrapping_offset(i * q_stride), to, d);
-                    }
+                    narrow_rows(isa, (q, q_stride), (queries.cast(), row), (rows, d));
                     Rows::narrow(queries, row)
                 }
                 _ => Rows::wide(q, q_stride),
             };
             self.gemm(q, keys, (scores, stride), [rows, d, n]);
             dispatch!(isa, powers(tile: &Scores, sums: &mut [f32]) => (tile, sums));
-            let mut powers = Rows::wide(scores, stride);
-            for row in 0..rows {
-                let start = scores.wrapping_offset(row as isize * stride);
-                if self.format.layout == PackedLayout::Bf16Dot {
-                    narrow_row(isa, start, start.cast(), n);
-                    powers = Rows::narrow(scores, 2 * stride);
-                } else if self.format.rounded_left {
-                    round_rows(isa, &[start], n);
+            let starts = |first: *mut f32, stride: isize| {
+                let starts: [*mut f32; MOST_ROWS] =
+                    std::array::from_fn(|row| first.wrapping_offset(row as isize * stride));
+                starts
+            };
+            let powers = match self.format.layout {
+                PackedLayout::Bf16Dot => {
+                    let narrow = (scores.cast(), 2 * stride);
+                    narrow_rows(isa, (scores, stride), narrow, (rows, n));
+                    Rows::narrow(scores, 2 * stride)
                 }
-            }
+                _ => {
+                    if self.format.rounded_left {
+                        round_rows(isa, &starts(scores, stride)[..rows], n);
+                    }
+                    Rows::wide(scores, stride)
+                }
+            };
             self.gemm(powers, values, (y, y_stride), [rows, n, e]);
             let result = (y, y_stride, e);
             dispatch!(isa, divide(result: (*mut f32, isize, usize), sums: &[f32]) => (result, sums));
             if self.format.rounds_result {
-                for row in 0..rows {
-                    let start = y.wrapping_offset(row as isize * y_stride);
-                    round_rows(isa, &[start], e);
-                }
+                round_rows(isa, &starts(y, y_stride)[..rows], e);
             }
         }
     }

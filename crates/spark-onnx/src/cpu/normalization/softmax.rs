@@ -15,7 +15,7 @@ use std::ops::Range;
 
 use spark_quant::QuantError;
 
-use spark_simd::math::{negate, polynomial};
+use spark_simd::math::{exp2_small, negate};
 
 use super::rows::{LANES, RowPair, greatest_of, lanes_of, load_or, partial_vectors, sum_of};
 use crate::cpu::math;
@@ -34,27 +34,6 @@ pub(crate) unsafe fn row_max<S: Simd>(x: &[f32]) -> f32 {
             parts[p] = S::max(v, parts[p]);
         });
         greatest_of(lanes_of::<S>(parts))
-    }
-}
-
-/// `2^r` for |r| <= 1/2, within 1 ulp; 1 where `r` is 0.
-///
-/// Coefficients by a Remez exchange for the relative error: 9.7e-8.
-#[inline(always)]
-unsafe fn exp2_small<S: Simd>(r: S::V) -> S::V {
-    // SAFETY: the caller's processor has the instruction set.
-    unsafe {
-        polynomial::<S, 6>(
-            r,
-            [
-                1.327_948_9e-3,
-                9.670_749e-3,
-                5.550_661e-2,
-                2.402_225_9e-1,
-                6.931_470_6e-1,
-                1.0,
-            ],
-        )
     }
 }
 
