@@ -63,8 +63,8 @@ pub use pack::pack;
 pub use pack_pairs::pack_pairs;
 pub use pages::{give_back_pages, take_pages};
 pub use panel::{
-    MAX_ROWS, Panel, max_panel, max_panel_of, next_rows, packed_len, panel_offset, panels,
-    panels_of_part,
+    MAX_ROWS, Panel, full_rows, max_panel, max_panel_of, next_rows, packed_len, panel_offset,
+    panels, panels_of_part,
 };
 pub use prefetch::Prefetch;
 pub use roofline::Roofline;

@@ -80,7 +80,7 @@ pub fn panel_offset(panel: Panel, depth: usize) -> usize {
 pub const MAX_ROWS: usize = 8;
 
 /// Rows of a full tile that is `vectors` wide: as many accumulators as registers allow.
-fn full_rows(vectors: usize) -> usize {
+pub fn full_rows(vectors: usize) -> usize {
     match vectors {
         1 | 3 => 8,
         _ => 6,

@@ -18,8 +18,8 @@ use std::ops::Range;
 
 use spark_gemm::{
     FloatFormat, Gemm, MAX_ROWS, PackedLayout, Panel, Prefetch, TapRows, Tile, TileEpilogue,
-    TileOutput, TileShape, gemm_panel_taps, has_panel_taps, next_rows, panel_offset, panels,
-    panels_of_part,
+    TileOutput, TileShape, full_rows, gemm_panel_taps, has_panel_taps, next_rows, panel_offset,
+    panels, panels_of_part,
 };
 use spark_quant::QuantError;
 
@@ -39,9 +39,9 @@ use crate::plan::{ConvStep, View, Window};
 /// Rows of one thread's share: small enough that its part of the image stays in the L2 cache.
 const ROWS_PER_TASK: usize = 192;
 
-/// Pixels inside of a row of the result from which on they are computed in one call: the last few of a row, and those at
-/// its ends, are tiles of few pixels, which reads the weights more often than tiles across rows would.
-const MANY_INSIDE: usize = 6 * MAX_ROWS;
+/// Pixels inside of a row of the result from which on they are computed in one call: the last few of a row are a smaller tile,
+/// which reads the weights more often than tiles across rows would.
+const MANY_INSIDE: usize = 3 * MAX_ROWS;
 
 /// A convolution step with its weights packed.
 struct PreparedConv {
@@ -331,6 +331,34 @@ struct Job<'a> {
     epilogue: TileEpilogue,
 }
 
+/// Rows of `n` that come to tiles of one.
+fn single_rows(vectors: usize, n: usize) -> usize {
+    let mut left = n;
+    loop {
+        match left {
+            0 => return 0,
+            _ if next_rows(vectors, left) == 1 => return left,
+            _ => left -= next_rows(vectors, left),
+        }
+    }
+}
+
+/// Pixels that are not computed with the others of their row, by row and column, until they fill a tile: their windows reach over
+/// the left or right border, or they are the odd ones out.
+#[derive(Default)]
+struct Edges {
+    pixels: [[isize; 2]; MAX_ROWS],
+    len: usize,
+}
+
+impl Edges {
+    /// Adds a pixel; there is room for one.
+    fn push(&mut self, pixel: [isize; 2]) {
+        self.pixels[self.len] = pixel;
+        self.len += 1;
+    }
+}
+
 /// Rows of a tile at the border: taps outside the image read zeros.
 struct BorderRows<'a> {
     image: &'a Image,
@@ -412,7 +440,8 @@ impl Job<'_> {
         (is_long && !image.transposed && is_implemented).then_some(begin..end)
     }
 
-    /// Pixels `first..last`, row by row of the result: those inside in one call, the others in tiles.
+    /// Pixels `first..last`, row by row of the result: those inside in one call, the others in tiles; what is left and right of
+    /// the inside goes together with that of other rows, as a tile of one pixel takes as long as one of three.
     ///
     /// # Safety
     ///
@@ -442,6 +471,7 @@ impl Job<'_> {
             epilogue: self.epilogue,
         };
         let panel = Panel { column: 0, vectors };
+        let mut edges = Edges::default();
         let mut m = first;
         while m < last {
             let (row, column) = (m / image.width, m % image.width);
@@ -450,6 +480,8 @@ impl Job<'_> {
             let is_inside = top >= 0 && top + reach < image.extent[0];
             let begin = column.max(inside.start);
             let end = inside.end.min(of_row - m + column);
+            // What would be tiles of one pixel is left to the edges.
+            let end = end - single_rows(vectors, end.saturating_sub(begin));
             // SAFETY: pixels up to `of_row` are among those of the caller, and `begin..end` of them have their windows
             // inside the image.
             unsafe {
@@ -469,13 +501,38 @@ impl Job<'_> {
                         m: end - begin,
                         ..gemm
                     };
-                    self.tiles(isa, vectors, (m, m - column + begin));
                     gemm_panel_taps(isa, &many, offsets, self.w, panel, (0, many.m));
-                    self.tiles(isa, vectors, (m - column + end, of_row));
+                    let beside = (column..begin).chain(end..of_row - m + column);
+                    for column in beside {
+                        edges.push([row as isize, column as isize]);
+                        if edges.len == full_rows(vectors) {
+                            self.edges(isa, vectors, &mut edges);
+                        }
+                    }
                 }
             }
             m = of_row;
         }
+        // SAFETY: pixels of the caller's, as all before.
+        unsafe { self.edges(isa, vectors, &mut edges) };
+    }
+
+    /// The pixels of `edges`, of which none are left.
+    ///
+    /// # Safety
+    ///
+    /// As [`Job::run`].
+    unsafe fn edges(&self, isa: Isa, vectors: usize, edges: &mut Edges) {
+        let mut done = 0;
+        while done < edges.len {
+            let rows = next_rows(vectors, edges.len - done);
+            let last = done + rows - 1;
+            let pixels = std::array::from_fn(|i| edges.pixels[(done + i).min(last)]);
+            // SAFETY: forwarded.
+            unsafe { self.tile(isa, vectors, pixels, rows, Prefetch::none(self.w)) };
+            done += rows;
+        }
+        edges.len = 0;
     }
 
     /// Offsets of the taps inside the image, and their depth: rows of taps in one go where the columns lie in this order.
@@ -501,8 +558,9 @@ impl Job<'_> {
         while m < last {
             let rows = next_rows(vectors, last - m);
             let prefetch = Prefetch::share(self.w.wrapping_add(panel_len), panel_len, steps, index);
+            let pixels = self.pixels(m, rows);
             // SAFETY: pixels first..last exist guaranteed by the caller.
-            unsafe { self.tile(isa, vectors, m, rows, prefetch) };
+            unsafe { self.tile(isa, vectors, pixels, rows, prefetch) };
             m += rows;
             index += 1;
         }
@@ -553,24 +611,37 @@ impl Job<'_> {
         }
     }
 
-    /// # Safety
-    ///
-    /// As [`Job::run`], for pixels `m..m + rows`.
-    unsafe fn tile(&self, isa: Isa, vectors: usize, m: usize, rows: usize, prefetch: Prefetch) {
-        let image = self.image;
-        let window = &image.window;
-        // Rows beyond the tile's own repeat its last one.
-        let mut at = [(m / image.width) as isize, (m % image.width) as isize];
-        let pixel: [[isize; 2]; MAX_ROWS] = std::array::from_fn(|i| {
+    /// Where pixels `m..m + rows` are, by row and column; those beyond repeat the last one.
+    fn pixels(&self, m: usize, rows: usize) -> [[isize; 2]; MAX_ROWS] {
+        let width = self.image.width;
+        let mut at = [(m / width) as isize, (m % width) as isize];
+        std::array::from_fn(|i| {
             let here = at;
             if i + 1 < rows {
                 at[1] += 1;
-                if at[1] == image.width as isize {
+                if at[1] == width as isize {
                     at = [at[0] + 1, 0];
                 }
             }
             here
-        });
+        })
+    }
+
+    /// Computes `rows` pixels, the first of `pixel`.
+    ///
+    /// # Safety
+    ///
+    /// As [`Job::run`], for these pixels.
+    unsafe fn tile(
+        &self,
+        isa: Isa,
+        vectors: usize,
+        pixel: [[isize; 2]; MAX_ROWS],
+        rows: usize,
+        prefetch: Prefetch,
+    ) {
+        let image = self.image;
+        let window = &image.window;
         let place = |strides: &[isize; 4], i: usize| {
             pixel[i][0] * strides[2] + pixel[i][1] * strides[3] + self.column as isize
         };
