@@ -1,12 +1,13 @@
 //! Memory for packed weights: on cache lines, in huge pages.
 //!
 //! ```text
-//! AlignedF32      up to 2 MiB   the allocator's           more   a region of its own
-//! WeightMemory    [ weights | weights | ... | rest ]      one region for many, in the order in which they are packed
+//! AlignedF32      up to 2 MiB        the allocator's           more   a region of its own
+//! WeightMemory    up to eight pages  the allocator's           more   [ weights | weights | ... | rest ], one region for many
 //! ```
 //!
 //! Weights of a network are seldom as long as a huge page, but all of them together are several; they lie side by side, in
-//! the order in which a run reads them.
+//! the order in which they are packed, which is that of a run. Each begins at a page, so that weights that are given up take
+//! none of their pages with them.
 //!
 //! Deliberately absent: taking the place of weights that were given up. Their pages go back to the system, their
 //! addresses with the last weights of the region.
@@ -20,6 +21,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use zerocopy::FromZeros;
 
+use crate::pages::page_bytes;
 use crate::region::{HUGE_BYTES, Part, Region};
 
 /// f32 of a cache line, which is also one AVX-512 vector.
@@ -28,6 +30,8 @@ const LINE: usize = 16;
 const HUGE: usize = HUGE_BYTES / size_of::<f32>();
 /// f32 of a region for weights: addresses, not memory.
 const REGION: usize = 32 * HUGE;
+/// Pages that weights fill at most for which a whole page in place of a part of one would be too much.
+const SMALL_PAGES: usize = 8;
 
 /// A run of f32 that starts on a cache line.
 ///
@@ -56,9 +60,7 @@ impl AlignedF32 {
     ///
     /// If the system refuses them.
     pub fn zeros(len: usize) -> Self {
-        // More than there can be is refused by the allocation.
-        Self::in_region(len)
-            .unwrap_or_else(|| Self::around(vec![0.0_f32; len.saturating_add(LINE - 1)], len))
+        Self::try_zeros(len).unwrap_or_else(|| panic!("the system has no {len} f32"))
     }
 
     /// `len` zeros, or nothing where the system refuses.
@@ -177,7 +179,8 @@ impl WeightMemory {
     ///
     /// If the system refuses them.
     pub fn zeros(&self, len: usize) -> AlignedF32 {
-        if len == 0 || len > REGION {
+        let page = page_bytes() / size_of::<f32>();
+        if len <= SMALL_PAGES * page || len > REGION {
             return AlignedF32::zeros(len);
         }
         let mut rest = self.rest.lock().unwrap_or_else(PoisonError::into_inner);
@@ -196,7 +199,7 @@ impl WeightMemory {
         // SAFETY: from here on no part has been handed out, and the next one begins behind this.
         let part = unsafe { Part::new(Arc::clone(&rest.region), rest.start, len) };
         rest.start = (rest.start + len)
-            .next_multiple_of(LINE)
+            .next_multiple_of(page)
             .min(rest.region.len());
         AlignedF32 {
             memory: Memory::Part(part),
@@ -219,8 +222,12 @@ impl WeightMemory {
 mod tests {
     use super::*;
 
+    /// Held by tests that take much memory, one of which looks at how much the process has.
+    static MUCH: Mutex<()> = Mutex::new(());
+
     #[test]
     fn zeros_lie_on_lines_whatever_their_length() {
+        let _alone = MUCH.lock().unwrap_or_else(PoisonError::into_inner);
         let memory = WeightMemory::default();
         for len in [
             0,
@@ -243,12 +250,14 @@ mod tests {
             }
         }
         assert!(AlignedF32::try_zeros(usize::MAX).is_none());
+        assert!(std::panic::catch_unwind(|| AlignedF32::zeros(1 << 45)).is_err());
         assert!(AlignedF32::try_zeros(usize::MAX / 8).is_none());
     }
 
     /// Parts keep what is theirs while others come and go, over several regions.
     #[test]
     fn weights_side_by_side_do_not_meet() {
+        let _alone = MUCH.lock().unwrap_or_else(PoisonError::into_inner);
         let memory = WeightMemory::default();
         let mut held: Vec<(f32, AlignedF32)> = Vec::new();
         for i in 0..400_usize {
@@ -279,16 +288,29 @@ mod tests {
             let pages = pages.split(' ').nth(1).expect("resident pages");
             pages.parse::<usize>().expect("a number") * 4096
         };
+        let _alone = MUCH.lock().unwrap_or_else(PoisonError::into_inner);
         let memory = WeightMemory::default();
-        let mut kept = memory.zeros(LINE);
-        kept.as_mut_slice().fill(1.0);
-        let before = resident();
-        for _ in 0..12 {
-            memory.zeros(HUGE).as_mut_slice().fill(1.0);
+        // Small ones, those just beyond, and long ones, all of them 48 MiB and some of each kept.
+        for len in [100, 3000, 8_200, 10_000, 20_000, HUGE] {
+            let mut kept = Vec::new();
+            let before = resident();
+            for i in 0..12 * HUGE * 2 / len {
+                let mut weights = memory.zeros(len);
+                weights.as_mut_slice().fill(1.0);
+                if i % 10_000 == 0 {
+                    kept.push(weights);
+                }
+            }
+            let after = resident();
+            // Other tests take memory meanwhile.
+            assert!(
+                after < before + (24 << 20),
+                "{len}: {before} became {after}"
+            );
+            assert!(
+                kept.iter()
+                    .all(|weights| weights.as_slice() == vec![1.0; len])
+            );
         }
-        let after = resident();
-        // Twelve are 24 MiB, pages at both ends a few; other tests take memory meanwhile.
-        assert!(after < before + (16 << 20), "{before} bytes became {after}");
-        assert_eq!(kept.as_slice(), [1.0; LINE]);
     }
 }

@@ -11,7 +11,7 @@
 use spark_gemm::{Activation, RowFunction};
 use spark_simd::math::{
     celu, elu, elu_one, erf, exp, gelu, gelu_tanh, hard_swish, log, positive, sigmoid, softplus,
-    tanh, within,
+    swish, tanh, within,
 };
 
 use super::simd::{Isa, Simd, dispatch};
@@ -158,7 +158,7 @@ pub(crate) fn row_function(op: Unary) -> RowFunction {
         Unary::Mish, [] => map_vectors v: S::mul(v, tanh::<S>(softplus::<S>(v)));
         Unary::Gelu { tanh: false }, [] => map_vectors v: gelu::<S>(v);
         Unary::Gelu { tanh: true }, [] => map_vectors v: gelu_tanh::<S>(v);
-        Unary::Swish { alpha: 1.0 }, [] => map_vectors v: S::mul(v, sigmoid::<S>(v));
+        Unary::Swish { alpha: 1.0 }, [] => map_vectors v: swish::<S>(v);
         Unary::Swish { alpha }, [alpha] => map_vectors v: {
             S::mul(v, sigmoid::<S>(S::mul(S::splat(alpha), v)))
         };

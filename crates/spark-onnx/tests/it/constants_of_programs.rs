@@ -26,8 +26,7 @@ fn bits(graph: &Graph, x: &Tensor, isa: Isa, threads: usize) -> Vec<u32> {
         .collect()
 }
 
-/// `(x - centre) / range` of bytes, by rows and transposed, is what f32 makes of it step by step, whether or not the values of
-/// all bytes lie on a line.
+/// `(x - centre) / range` of bytes, by rows and transposed, is what f32 makes of it step by step.
 #[test]
 fn pictures_are_normalised_bit_by_bit() {
     let (rows, columns) = (37, 1_111);

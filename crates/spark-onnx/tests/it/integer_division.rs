@@ -246,3 +246,27 @@ fn remainders_of_floats_have_the_divisors_sign_unless_c_is_asked() {
         &f(&[1.5, -1.5, 1.5, -1.5, 3.0, -3.0]),
     );
 }
+
+/// Of two divisions of one step the first node is named, whichever block of elements meets its zero first.
+#[test]
+fn the_first_node_that_divides_by_zero_is_named_on_any_number_of_threads() {
+    let n = 1 << 18;
+    let mut divisors = [vec![1_i64; n], vec![1_i64; n]];
+    divisors[0][n - 1] = 0;
+    divisors[1][0] = 0;
+    let mut graph = Graph::default();
+    let [a, b, d] =
+        ["a", "b", "d"].map(|name| graph.add_input(name, DType::I64, vec![Dim::Known(n)]));
+    let first = graph.add_node("first", Op::Binary(Binary::Div), &[Some(a), Some(b)]);
+    let second = graph.add_node("second", Op::Binary(Binary::Div), &[Some(first), Some(d)]);
+    graph.outputs.push(second);
+    let tensor = |values: Vec<i64>| Tensor::from_i64([n], values).expect("fits");
+    let given = [vec![7; n], divisors[0].clone(), divisors[1].clone()].map(tensor);
+    for threads in [1, 2, 3] {
+        let options = RunOptions::new().with_threads(threads);
+        let mut runner = ModelRunner::from_graph(graph.clone(), &options).expect("plans");
+        let inputs = [("a", &given[0]), ("b", &given[1]), ("d", &given[2])];
+        let error = runner.run(&inputs).expect_err("two zeros").to_string();
+        assert!(error.contains("`first`"), "{threads} threads: {error}");
+    }
+}

@@ -89,6 +89,15 @@ fn sigmoid_is_within_four_and_tanh_within_three_ulp() {
 }
 
 #[test]
+fn swish_is_within_four_ulp_and_nothing_far_below() {
+    let swish = |x: f64| x / (1.0 + (-x).exp());
+    check(mapped!(swish), -86.0, 87.0, swish, ulp, 4.0);
+    check(mapped!(swish), -2.0, 2.0, swish, ulp, 4.0);
+    check(mapped!(swish), f32::MIN, -87.0, |_| 0.0, absolute, 2e-36);
+    check(mapped!(swish), 87.0, f32::MAX, |x| x, ulp, 1.0);
+}
+
+#[test]
 fn elu_keeps_relative_precision_near_zero() {
     let elu = |x: f64| if x > 0.0 { x } else { x.exp_m1() };
     check(mapped!(elu_one), -30.0, 1.0, elu, ulp, 2.0);

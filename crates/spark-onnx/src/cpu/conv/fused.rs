@@ -2,14 +2,14 @@
 //! rows of the feature map between them at a time.
 //!
 //! ```text
-//! for each task: rows of the result, a panel of channels
+//! for each share: rows of the result, a panel of channels
 //!     a few rows of them at a time:
 //!         rows of the feature map under their windows     kept from before, or their kernel, into scratch
 //!         those rows of y                                 the depthwise kernel, from there
 //! ```
 //!
 //! The feature map between the two is several times what goes in and comes out. A few rows of it stay in the caches of
-//! the thread that computes them. Rows under the windows of two tasks are computed by each. Each element is computed by
+//! the thread that computes them. Rows under the windows of two shares are computed by each. Each element is computed by
 //! the kernels that compute it otherwise, so results are the same bits.
 //!
 //! Which steps can go together is the plan's to say (`Plan::can_fuse_with_depthwise`).
@@ -27,10 +27,10 @@ use crate::plan::ConvStep;
 /// Elements of the feature map that are held at a time, unless a window and its step have more: 384 KB of a core's L2
 /// cache.
 const BLOCK_ELEMENTS: usize = 96 << 10;
-/// Rows of the feature map that are computed, in percent of those that would be: where tasks have few rows of the result,
+/// Rows of the feature map that are computed, in percent of those that would be: where shares have few rows of the result,
 /// most are under the windows of two or three of them.
 const MOST_COMPUTED: usize = 125;
-/// Tasks per thread at least, so that one slow thread does not hold up the others.
+/// Shares per thread at least where all images are cut, so that one slow thread does not hold up the others.
 const TASKS_PER_THREAD: usize = 4;
 
 /// Channels of the widest panel.
@@ -39,34 +39,109 @@ fn panel_width(isa: Isa, step: &ConvStep) -> usize {
     panels.map(|p| p.vectors * isa.lanes()).max().unwrap_or(0)
 }
 
-/// How the rows of a result are cut.
+/// How the images of a result, each a sample's channels of one panel, are shared out.
+///
+/// ```text
+/// 7 images, 2 threads      A B C  G1 | D E F  G2       what is left over is cut by rows, one part for each thread
+/// fewer than two for each  A1 B1 | A2 B2 | A3 B3 ..    all are, into more parts than threads
+/// ```
+#[derive(Clone, Copy)]
+struct Shares {
+    threads: usize,
+    /// Whole images of every thread.
+    whole: usize,
+    /// Images that are cut.
+    cut: usize,
+    /// Parts of each of those.
+    parts: usize,
+}
+
+impl Shares {
+    fn of(Cpu { isa, pool }: Cpu<'_>, step: &ConvStep) -> Self {
+        let images = step.y.axes[0].extent * panels(isa, step.x.axes[1].extent).count();
+        Self::new(pool.threads(), images, step.y.axes[2].extent)
+    }
+
+    /// Of so many images of so many rows.
+    fn new(threads: usize, images: usize, height: usize) -> Self {
+        let whole = match threads {
+            1 => images,
+            _ if images >= 2 * threads => images / threads,
+            _ => 0,
+        };
+        let parts = match whole {
+            0 => (TASKS_PER_THREAD * threads).div_ceil(images.max(1)),
+            _ => threads,
+        };
+        Self {
+            threads,
+            whole,
+            cut: images - whole * threads,
+            parts: parts.clamp(1, height.max(1)),
+        }
+    }
+
+    fn images(&self) -> usize {
+        self.whole * self.threads + self.cut
+    }
+
+    /// Shares, the same number for every thread, one thread's after the other's.
+    fn count(&self) -> usize {
+        self.whole * self.threads + self.cut * self.parts
+    }
+
+    /// The image of a share, and its part if it is cut.
+    fn share(&self, index: usize) -> (usize, Option<usize>) {
+        let of_thread = self.whole + self.cut;
+        if self.whole == 0 || self.parts < self.threads {
+            let whole = self.whole * self.threads;
+            return match index.checked_sub(whole) {
+                None => (index, None),
+                Some(rest) => (whole + rest % self.cut, Some(rest / self.cut)),
+            };
+        }
+        let (thread, own) = (index / of_thread, index % of_thread);
+        match own.checked_sub(self.whole) {
+            None => (thread * self.whole + own, None),
+            Some(rest) => (self.whole * self.threads + rest, Some(thread)),
+        }
+    }
+
+    /// Rows of the result, of `height`, in part `part` of an image; all of one that is not cut.
+    fn rows(&self, height: usize, part: Option<usize>) -> Range<usize> {
+        part.map_or(0..height, |part| {
+            height * part / self.parts..height * (part + 1) / self.parts
+        })
+    }
+
+    /// What images are made of: whole ones, and the parts of one that is cut.
+    fn kinds(&self) -> impl Iterator<Item = (usize, Option<usize>)> + '_ {
+        let whole = (self.whole > 0).then_some((self.whole * self.threads, None));
+        let parts = if self.cut == 0 { 0 } else { self.parts };
+        whole
+            .into_iter()
+            .chain((0..parts).map(|part| (self.cut, Some(part))))
+    }
+}
+
+/// How the rows of a share are cut.
 struct Rows {
-    /// Of the result, in one task.
-    of_task: usize,
     /// Of the result, computed at a time.
     at_a_time: usize,
     /// Most of the feature map under those.
     held: usize,
 }
 
-fn rows(Cpu { isa, pool }: Cpu<'_>, step: &ConvStep) -> Rows {
-    let threads = pool.threads();
+/// How `of_share` rows of the result are cut.
+fn rows(isa: Isa, step: &ConvStep, of_share: usize) -> Rows {
     let window = &step.window;
     let row_len = panel_width(isa, step) * step.x.axes[3].extent;
     let reach = (window.kernel[0] - 1) * window.dilation[0] + 1;
-    let (n, height) = (step.y.axes[0].extent, step.y.axes[2].extent);
-    let panels = panels(isa, step.x.axes[1].extent).count();
-    let tasks = match threads {
-        1 => 1,
-        _ => (TASKS_PER_THREAD * threads).div_ceil(n * panels),
-    };
-    // As many rows in every task.
-    let of_task = height.div_ceil(tasks.clamp(1, height.max(1))).max(1);
+    let of_share = of_share.max(1);
     let fitting = BLOCK_ELEMENTS / row_len.max(1);
-    let at_a_time = (fitting.saturating_sub(reach) / window.stride[0] + 1).min(of_task);
+    let at_a_time = (fitting.saturating_sub(reach) / window.stride[0] + 1).min(of_share);
     let under = (at_a_time - 1) * window.stride[0] + reach;
     Rows {
-        of_task,
         at_a_time,
         held: under.min(step.x.axes[2].extent),
     }
@@ -90,14 +165,21 @@ impl FeatureMapReader for Depthwise {
 
     fn is_fusion_profitable(&self, cpu: Cpu<'_>) -> bool {
         let step = &self.step;
-        let (height, cut) = (step.y.axes[2].extent, rows(cpu, step));
-        let tasks = (0..height).step_by(cut.of_task);
-        let computed: usize = tasks
-            .map(|first| under(step, first, height.min(first + cut.of_task)).len())
-            .sum();
-        let new = cut.at_a_time * step.window.stride[0];
-        let moves_little = cut.at_a_time == cut.of_task || cut.held <= 2 * new;
-        moves_little && computed * 100 <= step.x.axes[2].extent * MOST_COMPUTED
+        let (height, shares) = (step.y.axes[2].extent, Shares::of(cpu, step));
+        let mut computed = 0;
+        let mut moves_little = true;
+        for (images, part) in shares.kinds() {
+            let of_share = shares.rows(height, part);
+            if of_share.is_empty() {
+                continue;
+            }
+            let cut = rows(cpu.isa, step, of_share.len());
+            let new = cut.at_a_time * step.window.stride[0];
+            moves_little &= cut.at_a_time == of_share.len() || cut.held <= 2 * new;
+            computed += images * under(step, of_share.start, of_share.end).len();
+        }
+        let all = shares.images() * step.x.axes[2].extent;
+        moves_little && computed * 100 <= all * MOST_COMPUTED
     }
 
     fn fused_workspace_size(&self, cpu: Cpu<'_>) -> WorkspaceSize {
@@ -111,7 +193,10 @@ impl FeatureMapReader for Depthwise {
 
 /// Elements of scratch a thread needs: the rows of the feature map that are held, of the widest panel.
 fn scratch_len(cpu: Cpu<'_>, step: &ConvStep) -> usize {
-    rows(cpu, step).held * step.x.axes[3].extent * panel_width(cpu.isa, step)
+    let (height, shares) = (step.y.axes[2].extent, Shares::of(cpu, step));
+    let shares = shares.kinds().map(|(_, part)| shares.rows(height, part));
+    let held = shares.map(|of_share| rows(cpu.isa, step, of_share.len()).held);
+    held.max().unwrap_or(0) * step.x.axes[3].extent * panel_width(cpu.isa, step)
 }
 
 /// Runs `source` and the convolution that reads its result; every thread takes a part of the
@@ -122,20 +207,20 @@ fn run(
     context: &Context<'_>,
 ) {
     let Context { isa, pool, .. } = *context;
-    let cut = rows(context.cpu(), step);
-    let (n, height) = (step.y.axes[0].extent, step.y.axes[2].extent);
-    let tasks = height.div_ceil(cut.of_task);
+    let shares = Shares::of(context.cpu(), step);
+    let height = step.y.axes[2].extent;
     let channels = step.x.axes[1].extent;
     let panels = panels(isa, channels);
     let n_panels = panels.clone().count();
-    pool.run_in_slots(n * tasks * n_panels, |slot, index| {
-        let (task, panel) = (index / n_panels, index % n_panels);
-        let Some(panel) = panels.clone().nth(panel) else {
+    pool.run_in_slots(shares.count(), |slot, index| {
+        let (image, part) = shares.share(index);
+        let batch = image / n_panels;
+        let Some(panel) = panels.clone().nth(image % n_panels) else {
             return;
         };
-        let (batch, task) = (task / tasks, task % tasks);
+        let of_share = shares.rows(height, part);
+        let cut = rows(isa, step, of_share.len());
         let width = panel.vectors * isa.lanes();
-        let end = height.min((task + 1) * cut.of_task);
         let mut map = HeldRows {
             source,
             step,
@@ -145,10 +230,10 @@ fn run(
             to: context.scratch.part(slot),
             rows: 0..0,
         };
-        for first in (task * cut.of_task..end).step_by(cut.at_a_time) {
+        for first in of_share.clone().step_by(cut.at_a_time) {
             let part = Part {
                 batch,
-                rows: (first, end.min(first + cut.at_a_time)),
+                rows: (first, of_share.end.min(first + cut.at_a_time)),
                 channels: (panel.column, channels.min(panel.column + width)),
             };
             // SAFETY: views were checked at load; slots have scratch of their own, which holds the rows under
@@ -211,6 +296,48 @@ impl HeldRows<'_> {
                 .wrapping_sub(self.panel.column)
                 .wrapping_offset(-first),
             strides: [row_len as isize, pixel_len as isize],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whatever there is of images, rows and threads, each row of each image is in one share, and threads have as much.
+    #[test]
+    fn every_row_is_shared_out_once() {
+        for threads in 1..=6 {
+            for images in 1..=20 {
+                for height in [1, 2, 7, 30] {
+                    let shares = Shares::new(threads, images, height);
+                    assert_eq!(shares.images(), images);
+                    let mut seen = vec![0; images * height];
+                    let mut of_thread = vec![0; threads];
+                    for index in 0..shares.count() {
+                        let (image, part) = shares.share(index);
+                        for row in shares.rows(height, part) {
+                            seen[image * height + row] += 1;
+                            of_thread[index * threads / shares.count()] += 1;
+                        }
+                    }
+                    let case = format!("{images} images of {height} rows, {threads} threads");
+                    assert!(seen.iter().all(|&n| n == 1), "{case}");
+                    if shares.whole > 0 && shares.parts == threads {
+                        let (least, most) = (
+                            of_thread.iter().min().unwrap(),
+                            of_thread.iter().max().unwrap(),
+                        );
+                        // Parts of an image that rows do not divide differ by one.
+                        assert!(most - least <= shares.cut, "{case}: {of_thread:?}");
+                    }
+                    let rows: usize = shares
+                        .kinds()
+                        .map(|(images, part)| images * shares.rows(height, part).len())
+                        .sum();
+                    assert_eq!(rows, images * height, "{case}");
+                }
+            }
         }
     }
 }

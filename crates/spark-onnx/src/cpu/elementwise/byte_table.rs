@@ -1,11 +1,9 @@
-//! Functions of one byte, looked up, or computed where they are a line.
+//! Functions of one byte, looked up.
 //!
 //! ```text
 //! at load   table[b] = program(b) for all 256 bytes b, by the code that runs programs: the same bits
 //! run       y[i] = table[x[i]]
 //!
-//!           bytes to floats  x[i] * factor + offset, in one multiply-add, where that has the bits of the table for
-//!                            every byte, and elements lie side by side: pictures that are normalised
 //!           bytes to bytes   AVX-512 VBMI: VPERMI2B over each half of the table, one chosen by the highest bit
 //!                            NEON: TBL and TBX over 64 entries each
 //!           any other        a load per element
@@ -21,7 +19,7 @@ use spark_quant::QuantError;
 use super::program::{BLOCK, evaluate};
 use crate::cpu::data_movement::copy::{Nest, strides};
 use crate::cpu::prepared::{Context, Kernel, PreparedStep, Problem, StepError};
-use crate::cpu::simd::{Isa, Simd, dispatch};
+use crate::cpu::simd::Isa;
 use crate::plan::{PointOp, PointwiseStep, Storage};
 
 /// A program of one operand of bytes, as the values of all of them.
@@ -36,74 +34,6 @@ pub(crate) struct ByteTable {
 enum Table {
     Bytes(Box<[u8; BLOCK]>),
     Floats(Box<[f32; BLOCK]>),
-    /// Where elements lie side by side.
-    Line(Line),
-}
-
-/// A line through the floats of all bytes.
-#[derive(Clone, Copy)]
-struct Line {
-    is_signed: bool,
-    factor: f32,
-    offset: f32,
-}
-
-impl Line {
-    /// The line that has the bits of `values`, those of [`all_bytes`], if there is one.
-    fn through(values: &[f32; BLOCK], storage: Storage, isa: Isa) -> Option<Self> {
-        let is_signed = storage == Storage::I8;
-        let (offset, greatest) = (values[0], if is_signed { i8::MAX as u8 } else { u8::MAX });
-        let whole = (values[usize::from(greatest)] - offset) / f32::from(greatest);
-        let lines = [values[1] - offset, whole].map(|factor| Self {
-            is_signed,
-            factor,
-            offset,
-        });
-        let bytes: [u8; BLOCK] = std::array::from_fn(|b| b as u8);
-        lines.into_iter().find(|line| {
-            let mut got = [0.0; BLOCK];
-            // SAFETY: both have as many elements.
-            unsafe { line.run(isa, bytes.as_ptr(), got.as_mut_ptr(), BLOCK) };
-            let mut pairs = values.iter().zip(&got);
-            pairs.all(|(value, got)| value.to_bits() == got.to_bits())
-        })
-    }
-
-    /// `to[i] = from[i] * factor + offset` for `n` bytes.
-    ///
-    /// # Safety
-    ///
-    /// As many elements must be readable and writable, and not the same.
-    unsafe fn run(self, isa: Isa, from: *const u8, to: *mut f32, n: usize) {
-        // SAFETY: guaranteed by the caller.
-        unsafe {
-            dispatch!(isa, line(this: Line, from: *const u8, to: *mut f32, n: usize) => (self, from, to, n));
-        }
-    }
-}
-
-/// # Safety
-///
-/// As [`Line::run`], on a processor with the instruction set.
-#[inline(always)]
-unsafe fn line<S: Simd>(this: Line, from: *const u8, to: *mut f32, n: usize) {
-    // SAFETY: guaranteed by the caller.
-    let (from, to) = unsafe {
-        (
-            std::slice::from_raw_parts(from, n),
-            std::slice::from_raw_parts_mut(to, n),
-        )
-    };
-    let Line { factor, offset, .. } = this;
-    if this.is_signed {
-        for (to, &x) in to.iter_mut().zip(from) {
-            *to = S::fma_one(f32::from(x.cast_signed()), factor, offset);
-        }
-    } else {
-        for (to, &x) in to.iter_mut().zip(from) {
-            *to = S::fma_one(f32::from(x), factor, offset);
-        }
-    }
 }
 
 /// Every byte as a float, by its bits.
@@ -146,18 +76,11 @@ impl Kernel<PointwiseStep> for ByteTable {
         let Some(values) = evaluate(&program, &from, problem.cpu.isa) else {
             unreachable!("a program without divisions is not stopped by a zero")
         };
-        let nest = Nest::new(&step.y.shape(), &strides(x), &strides(&step.y));
-        let line = nest.has_runs().then(|| {
-            let storage = problem.plan.storage(x);
-            Line::through(&values, storage, problem.cpu.isa)
-        });
         let table = match problem.plan.storage(&step.y) {
-            Storage::F32 => match line.flatten() {
-                Some(line) => Table::Line(line),
-                None => Table::Floats(Box::new(values)),
-            },
+            Storage::F32 => Table::Floats(Box::new(values)),
             _ => Table::Bytes(Box::new(values.map(|v| v as i32 as u8))),
         };
+        let nest = Nest::new(&step.y.shape(), &strides(x), &strides(&step.y));
         Ok(Self { step, nest, table })
     }
 }
@@ -173,10 +96,6 @@ impl PreparedStep for ByteTable {
                 Table::Floats(table) => {
                     let look_up = |b: u8| table[usize::from(b)];
                     self.nest.copy_shared(x, c.memory.f32(y), look_up, c.pool);
-                }
-                Table::Line(line) => {
-                    let run = |from, to, n| line.run(c.isa, from, to, n);
-                    self.nest.runs_shared(x, c.memory.f32(y), run, c.pool);
                 }
                 Table::Bytes(table) => {
                     let look_up = |b: u8| table[usize::from(b)];

@@ -111,7 +111,7 @@ impl PreparedPointwise {
             pair.run(step, c);
             return Ok(());
         }
-        // The first instruction of the program that met a zero, whichever task finds it first.
+        // The first instruction of the program that met a zero in any block.
         let stopped = AtomicUsize::new(usize::MAX);
         let [.., rows, inner] = self.extents[..] else {
             return Ok(());
@@ -146,9 +146,9 @@ impl PreparedPointwise {
                     let len = tile.rows * tile.width;
                     self.block(step, c, Registers { len, ..registers }, tile)
                 };
+                // Another block may fail in a node before that.
                 if let Err(DividedByZero { instruction }) = done {
                     stopped.fetch_min(instruction, Ordering::Relaxed);
-                    return;
                 }
             }
         });
