@@ -13,7 +13,7 @@
 //! Layout as PEFT 0.21.2 writes it. The settings inside the tensor file make it a unit: others beside it are
 //! refused, and without any these are taken. A folder without them is PEFT's and read as it is.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -200,9 +200,35 @@ pub(crate) fn tensor_bytes(
     ];
     let initial = initial.and_then(Init::name);
     let initial = initial.map(|name| (INITIAL_KEY.to_owned(), name));
-    let metadata: HashMap<String, String> = fingerprints.chain(own).chain(initial).collect();
-    safetensors::serialize(named, Some(metadata)).map_err(|source| DoraError::TensorFile {
+    let metadata: BTreeMap<String, String> = fingerprints.chain(own).chain(initial).collect();
+    let bytes = safetensors::serialize(named, None).map_err(|source| DoraError::TensorFile {
         path: path.to_owned(),
         source,
-    })
+    })?;
+    Ok(with_metadata(&bytes, &metadata))
+}
+
+/// A tensor file without metadata, with these. safetensors writes them in the order of a map, another one in each process; the same adapter is to be the same
+/// bytes.
+fn with_metadata(bytes: &[u8], metadata: &BTreeMap<String, String>) -> Vec<u8> {
+    /// The header's length, and what the tensors behind it are aligned to.
+    const WORD: usize = size_of::<u64>();
+    let (length, rest) = bytes.split_at(WORD);
+    let length = length
+        .iter()
+        .rev()
+        .fold(0, |sum, &byte| sum << 8 | usize::from(byte));
+    let (header, tensors) = rest.split_at(length);
+    let named = header.trim_ascii().strip_prefix(b"{").unwrap_or_default();
+    let mut text = b"{\"__metadata__\":".to_vec();
+    text.extend(serde_json::json!(metadata).to_string().into_bytes());
+    if named != b"}" {
+        text.push(b',');
+    }
+    text.extend(named);
+    text.resize(text.len().next_multiple_of(WORD), b' ');
+    let mut whole = (text.len() as u64).to_le_bytes().to_vec();
+    whole.extend(text);
+    whole.extend(tensors);
+    whole
 }

@@ -39,18 +39,20 @@ impl Gradients {
         self.0.is_empty()
     }
 
-    /// Length of all gradients as one vector, summed in f64.
+    /// Length of all gradients as one vector, summed in f64: the same bits in every process.
     ///
     /// # Errors
     ///
     /// As candle's.
     pub fn norm(&self) -> Result<f64> {
-        let mut sum = 0.0;
+        let mut squares = Vec::with_capacity(self.0.len());
         for gradient in self.0.values() {
             let wide = gradient.to_dtype(DType::F64)?.flatten_all()?;
-            sum += wide.to_vec1::<f64>()?.iter().map(|g| g * g).sum::<f64>();
+            squares.push(wide.to_vec1::<f64>()?.iter().map(|g| g * g).sum::<f64>());
         }
-        Ok(sum.sqrt())
+        // The map's order is another one in each process.
+        squares.sort_by(f64::total_cmp);
+        Ok(squares.iter().sum::<f64>().sqrt())
     }
 
     fn scale(&mut self, factor: f64) -> Result<()> {

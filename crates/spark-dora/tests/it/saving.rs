@@ -75,6 +75,18 @@ fn held(folder: &Path) -> Result<usize, DoraError> {
     Ok(runs[0] as usize)
 }
 
+#[test]
+fn the_same_adapter_is_the_same_bytes() {
+    let save = || {
+        let folder = Folder::new("same");
+        run(3).save(&folder.0).expect("is written");
+        std::fs::read(folder.0.join(TENSOR_FILE)).expect("is there")
+    };
+    let first = save();
+    // Its metadata have two dozen names: an order by chance would not come twice.
+    assert!((0..4).all(|_| save() == first));
+}
+
 /// What a child does; as a test of its own, nothing.
 #[test]
 fn child_that_saves_two_adapters_in_turns() {
