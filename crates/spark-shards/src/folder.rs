@@ -63,7 +63,7 @@ impl Folder {
         fs::create_dir_all(path).map_err(about(path))?;
         // What stays there is only in the way of people.
         let _ = spark_files::remove_leftovers(path, |name| number_of(name).is_some());
-        let mut found = Found::default();
+        let (mut found, mut beyond_mending) = (Found::default(), None);
         for file in files(path)? {
             match read(&file)? {
                 Read::Whole { chunk, .. } => {
@@ -76,16 +76,18 @@ impl Folder {
                 }
                 Read::Damaged(damage) => match remedy(&file, &damage, Some(run)) {
                     Remedy::RunAgain => found.damaged.push((file, damage)),
-                    remedy => {
-                        return Err(ShardError::Damaged {
-                            path: file,
-                            damage,
-                            n_more: 0,
-                            remedy,
-                        });
-                    }
+                    remedy => beyond_mending = beyond_mending.or(Some((file, damage, remedy))),
                 },
             }
+        }
+        // Last, as in a folder of another run nothing should be removed.
+        if let Some((path, damage, remedy)) = beyond_mending {
+            return Err(ShardError::Damaged {
+                path,
+                damage,
+                n_more: 0,
+                remedy,
+            });
         }
         let folder = Self {
             path: path.to_owned(),
@@ -111,11 +113,18 @@ impl Folder {
             if begins_with(&path, &own) {
                 continue;
             }
-            if let Read::Whole { chunk, .. } = read(&path)? {
-                let differences = self.run.differences(&chunk.run);
-                if !differences.is_empty() {
-                    return Err(ShardError::Foreign { path, differences });
+            let chunk = match read(&path) {
+                Ok(Read::Whole { chunk, .. }) => chunk,
+                Ok(Read::Damaged(_)) => continue,
+                // Somebody has taken it away meanwhile.
+                Err(ShardError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => {
+                    continue;
                 }
+                Err(error) => return Err(error),
+            };
+            let differences = self.run.differences(&chunk.run);
+            if !differences.is_empty() {
+                return Err(ShardError::Foreign { path, differences });
             }
         }
         Ok(())

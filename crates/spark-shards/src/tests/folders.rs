@@ -134,6 +134,13 @@ fn a_damaged_file_that_no_shard_would_write_anew_is_refused_until_it_is_removed(
             );
         }
         assert_eq!(fs::read(&file).unwrap(), bytes, "it is left alone");
+        // Whose run it is not has nothing to remove.
+        let other = Run {
+            plan: Plan::new(8, 4).unwrap(),
+            ..run.clone()
+        };
+        let refused = Folder::open(path, &other).unwrap_err();
+        assert!(matches!(refused, ShardError::Foreign { .. }), "{refused}");
         fs::remove_file(&file).unwrap();
         assert_eq!(merged(&[path]).unwrap(), all(10));
     }
