@@ -37,8 +37,8 @@ pub fn read(path: &Path) -> Result<Vec<u8>, Unread> {
 /// Bytes from the beginning of a file by which one of another kind is told.
 const N_FIRST_BYTES: u64 = 64;
 
-/// As [`read`], of at most `most_bytes` bytes, and only if `begins_well` accepts the first 64 of them: a file of
-/// another kind costs neither memory nor time.
+/// As [`read`], of at most `most_bytes` bytes, and only if `begins_well` accepts the first 64 of them as those of
+/// `what`: a file of another kind costs neither memory nor time.
 ///
 /// # Errors
 ///
@@ -46,6 +46,7 @@ const N_FIRST_BYTES: u64 = 64;
 pub fn read_limited(
     path: &Path,
     most_bytes: u64,
+    what: &str,
     begins_well: impl Fn(&[u8]) -> bool,
 ) -> Result<Vec<u8>, Unread> {
     let refused = |reason: String| io::Error::new(ErrorKind::InvalidData, reason);
@@ -59,7 +60,7 @@ pub fn read_limited(
         let mut bytes = Vec::new();
         file.by_ref().take(N_FIRST_BYTES).read_to_end(&mut bytes)?;
         if !begins_well(&bytes) {
-            return Err(refused("it does not begin as such a file does".to_owned()));
+            return Err(refused(format!("it does not begin as {what} does")));
         }
         let n_left = n_bytes.saturating_sub(bytes.len() as u64);
         bytes.try_reserve_exact(usize::try_from(n_left).unwrap_or(usize::MAX))?;
@@ -84,18 +85,18 @@ mod tests {
         for n_bytes in [1, 63, 64, 65, 5000] {
             let text = format!("[{}", "x".repeat(n_bytes - 1));
             std::fs::write(&path, &text).unwrap();
-            let bytes = read_limited(&path, n_bytes as u64, is_list).unwrap();
+            let bytes = read_limited(&path, n_bytes as u64, "a list", is_list).unwrap();
             assert_eq!(bytes, text.as_bytes());
-            let told = read_limited(&path, n_bytes as u64 - 1, is_list).unwrap_err();
+            let told = read_limited(&path, n_bytes as u64 - 1, "a list", is_list).unwrap_err();
             assert!(told.to_string().contains("bytes, at most"), "{told}");
         }
         // A file of holes takes no disk, and would take as much memory as it is long.
         let file = std::fs::File::create(&path).unwrap();
         file.set_len(1 << 40).unwrap();
-        let told = read_limited(&path, 1 << 41, is_list)
+        let told = read_limited(&path, 1 << 41, "a list", is_list)
             .unwrap_err()
             .to_string();
-        assert!(told.contains("does not begin"), "{told}");
+        assert!(told.contains("does not begin as a list"), "{told}");
         std::fs::remove_file(&path).unwrap();
     }
 }

@@ -532,7 +532,11 @@ fn runs_of_other_scenarios_under_the_same_names_are_not_compared() {
         3,
         &["long.json", "at most"],
     );
-    is_refused(&saved(&one, &left), 3, &["left.toml", "does not begin"]);
+    is_refused(
+        &saved(&one, &left),
+        3,
+        &["left.toml", "does not begin as a run's JSON"],
+    );
     let threads = [
         "--baseline-run",
         &one,

@@ -144,7 +144,7 @@ fn drive(
 /// A run that was written down. One that does not say which scenarios it is of is refused: names do not tell.
 fn read(path: &Path) -> Result<RunReport, Box<dyn Error>> {
     let is_object = |first: &[u8]| first.trim_ascii_start().starts_with(b"{");
-    let bytes = input::read_limited(path, MOST_BYTES, is_object)?;
+    let bytes = input::read_limited(path, MOST_BYTES, "a run's JSON", is_object)?;
     let text = String::from_utf8(bytes).map_err(about(path))?;
     let run = read_run_json(&text).map_err(about(path))?;
     match run.scenarios {
