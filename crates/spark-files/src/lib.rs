@@ -4,7 +4,8 @@
 //! path that is written to         what happens
 //! nothing, a regular file         a temporary file beside it is written, synchronised and renamed
 //! a symbolic link                 the same to the file it points to; the link stays
-//! a device, a pipe, /dev/stdout   written to as it is: nothing could be replaced
+//! a device, a pipe, /dev/stdout,  written to as it is: nothing could be replaced
+//! /dev/fd/63
 //! a folder, a file that may       an error, and nothing is touched
 //! not be written to
 //! ```

@@ -57,11 +57,12 @@ impl Place {
 }
 
 /// Where a chain of links ends; nothing if it leads to a stream of this process, as `/dev/stdout`
-/// does: whoever reads that stream reads on in the file that is open, not in one of its name.
+/// and `/dev/fd/63` of a shell's `>(command)` do: whoever reads that stream reads on in the file that is open, not in one of its name.
 fn behind_links(path: &Path) -> io::Result<Option<PathBuf>> {
     let mut path = path.to_owned();
     for _ in 0..MOST_LINKS {
-        if path.starts_with("/proc") {
+        // Linux shows both as links to names that need not lead anywhere, as `pipe:[123]`.
+        if path.starts_with("/proc") || path.starts_with("/dev/fd") {
             return Ok(None);
         }
         match fs::symlink_metadata(&path) {

@@ -184,6 +184,22 @@ fn a_pipe_is_written_to_and_stays_one() {
 }
 
 #[test]
+fn a_stream_that_is_open_already_is_written_to_by_its_number() {
+    use std::io::Read as _;
+    use std::os::fd::AsRawFd as _;
+    let (mut reader, writer) = io::pipe().expect("a pipe");
+    let number = PathBuf::from(format!("/dev/fd/{}", writer.as_raw_fd()));
+    check(&number).expect("a stream");
+    write(&number, "through").expect("written");
+    drop(writer);
+    let mut through = String::new();
+    reader.read_to_string(&mut through).expect("read");
+    assert_eq!(through, "through");
+    // Nothing is open by this number.
+    assert!(write(Path::new("/dev/fd/999999"), "nowhere").is_err());
+}
+
+#[test]
 fn a_device_is_written_to_and_stays_one() {
     let folder = folder();
     // By a link, so that a fault would replace that and not the machine's device.

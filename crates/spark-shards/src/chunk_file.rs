@@ -71,14 +71,29 @@ pub fn encode(run: &Run, number: u64, payload: &[u8]) -> Result<Vec<u8>, &'stati
     if payload.len() as u64 > MOST_PAYLOAD_BYTES {
         return Err("its results are too long");
     }
-    let mut bytes = Vec::with_capacity(payload.len() + 1024);
-    bytes.extend_from_slice(MAGIC);
-    bytes.extend_from_slice(&FORMAT.to_le_bytes());
     let lines = &run.identity.lines;
     let n_text_bytes: usize = lines.iter().map(|(a, b)| a.len() + b.len() + 8).sum();
     if n_text_bytes as u64 + 128 > MOST_HEADER_BYTES {
         return Err("the lines that say what it is of are too long");
     }
+    let mut bytes = beginning(run);
+    bytes.reserve(payload.len() + 64);
+    let items = run.plan.items(number);
+    let n_bytes = payload.len() as u64;
+    for value in [number, items.start, items.end, n_bytes] {
+        bytes.extend_from_slice(&value.to_le_bytes());
+    }
+    bytes.extend_from_slice(payload);
+    let checksum = Sha256::digest(&bytes);
+    bytes.extend_from_slice(&checksum);
+    Ok(bytes)
+}
+
+/// The bytes with which every chunk of a run begins, and none of another run of this format.
+pub(crate) fn beginning(run: &Run) -> Vec<u8> {
+    let mut bytes = MAGIC.to_vec();
+    bytes.extend_from_slice(&FORMAT.to_le_bytes());
+    let lines = &run.identity.lines;
     bytes.extend_from_slice(&(lines.len() as u32).to_le_bytes());
     for (name, value) in lines {
         for text in [name, value] {
@@ -86,16 +101,10 @@ pub fn encode(run: &Run, number: u64, payload: &[u8]) -> Result<Vec<u8>, &'stati
             bytes.extend_from_slice(text.as_bytes());
         }
     }
-    let items = run.plan.items(number);
-    let (n_items, chunk_len) = (run.plan.n_items(), run.plan.chunk_len());
-    let n_bytes = payload.len() as u64;
-    for value in [n_items, chunk_len, number, items.start, items.end, n_bytes] {
+    for value in [run.plan.n_items(), run.plan.chunk_len()] {
         bytes.extend_from_slice(&value.to_le_bytes());
     }
-    bytes.extend_from_slice(payload);
-    let checksum = Sha256::digest(&bytes);
-    bytes.extend_from_slice(&checksum);
-    Ok(bytes)
+    bytes
 }
 
 /// Reads a chunk's bytes.

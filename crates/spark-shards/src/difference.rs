@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! controller: torque here, pid there; model: nothing here, policy.onnx there
+//! controller: torque in the former, pid in the latter                          of two files that a sentence names
 //! ```
 
 use std::fmt;
@@ -35,6 +36,23 @@ impl Differences {
 
 impl fmt::Display for Differences {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write(f, ["here", "there"])
+    }
+}
+
+impl Differences {
+    /// The same where a sentence has named both: this run's is the former.
+    pub fn of_former_and_latter(&self) -> impl fmt::Display {
+        struct Words<'a>(&'a Differences);
+        impl fmt::Display for Words<'_> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.write(f, ["in the former", "in the latter"])
+            }
+        }
+        Words(self)
+    }
+
+    fn write(&self, f: &mut fmt::Formatter<'_>, [one, other]: [&str; 2]) -> fmt::Result {
         if self.is_reordered {
             return f.write_str("the same lines in another order");
         }
@@ -45,7 +63,7 @@ impl fmt::Display for Differences {
         for (idx, it) in self.list.iter().enumerate() {
             let between = if idx == 0 { "" } else { "; " };
             let (here, there) = (words(&it.here), words(&it.there));
-            write!(f, "{between}{}: {here} here, {there} there", it.name)?;
+            write!(f, "{between}{}: {here} {one}, {there} {other}", it.name)?;
         }
         Ok(())
     }

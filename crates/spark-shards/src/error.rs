@@ -35,6 +35,14 @@ pub enum ShardError {
         /// What the operating system said.
         source: io::Error,
     },
+    /// A chunk's file could not be written.
+    #[error("cannot write `{path}`: {source}")]
+    Unwritten {
+        /// The chunk's file.
+        path: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
     /// A chunk is of another run than the one that is to go on.
     #[error("`{path}` is of another run ({differences})")]
     Foreign {
@@ -53,8 +61,8 @@ pub enum ShardError {
         /// The one that this program reads.
         reads: u32,
     },
-    /// Chunks that are to be put together are not whole.
-    #[error("`{path}` is damaged: {damage}{}; run its shard again", more(*.n_more))]
+    /// Chunks that are to be put together are not whole, or one lies where no shard will mend it.
+    #[error("`{path}` is damaged: {damage}{}; {remedy}", more(*.n_more))]
     Damaged {
         /// The first of them.
         path: PathBuf,
@@ -62,15 +70,17 @@ pub enum ShardError {
         damage: Damage,
         /// How many others are damaged, too.
         n_more: usize,
+        /// What to do about the first of them.
+        remedy: Remedy,
     },
     /// Two chunks are of different runs.
-    #[error("`{second}` and `{first}` are of different runs ({differences})")]
+    #[error("`{second}` and `{first}` are of different runs ({})", .differences.of_former_and_latter())]
     Disagree {
         /// The chunk that was read first.
         first: PathBuf,
         /// The chunk that differs from it.
         second: PathBuf,
-        /// The second one here, the first one there.
+        /// The second one's here, the first one's there.
         differences: Differences,
     },
     /// Two files of one chunk of one run hold different bytes.
@@ -115,6 +125,24 @@ pub enum ShardError {
     },
 }
 
+/// What makes a damaged chunk's file go away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Remedy {
+    /// The shard that the chunk is a part of writes it anew.
+    #[error("run its shard again")]
+    RunAgain,
+    /// Nothing writes over a folder.
+    #[error("remove it, and run its shard again")]
+    RemoveAndRunAgain,
+    /// The run ends before this number, so no shard writes it anew.
+    #[error("the run has chunks 0 to {}: remove it", n_chunks.saturating_sub(1))]
+    Remove {
+        /// Chunks of the run.
+        n_chunks: u64,
+    },
+}
+
 /// What is wrong with a chunk's file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -149,9 +177,12 @@ pub enum Damage {
         /// Which chunk it is.
         number: u64,
     },
-    /// It is no regular file.
+    /// It is no regular file: a pipe, a device, or a link that leads nowhere.
     #[error("it is no regular file")]
     NotRegular,
+    /// It is a folder.
+    #[error("it is a folder")]
+    Folder,
 }
 
 fn more(n: usize) -> String {

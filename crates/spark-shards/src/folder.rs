@@ -3,6 +3,8 @@
 //! ```text
 //! DIR/chunk-00000007.shard     whole, of this run      done, skipped
 //!                              damaged                 listed, and done again by whoever has it
+//!                              damaged, and a folder   refused, as no shard would ever mend it
+//!                              or beyond the run
 //!                              whole, of another run   refused, with the difference; nothing is written
 //! DIR/.chunk-….shard.XXXXXX.tmp                        what a killed process left; taken away when an hour old
 //! DIR/anything else                                    left alone
@@ -13,18 +15,20 @@
 //! copied together later, or given to [`Merge`](crate::Merge) side by side.
 //!
 //! All chunks of the folder are read when a process starts, those of other shards too: a run in the
-//! wrong folder is refused before it computes anything.
+//! wrong folder is refused before it computes anything. Two runs that begin at once in an empty folder see
+//! nothing of each other then; each looks again when it has written its last chunk, and the one that ends later
+//! finds those of the other.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest as _, Sha256};
 
-use crate::chunk_file::{self, Chunk, FORMAT, MOST_BYTES, Unreadable};
-use crate::error::{Damage, ShardError};
+use crate::chunk_file::{self, Chunk, FORMAT, MOST_BYTES, Unreadable, beginning};
+use crate::error::{Damage, Remedy, ShardError};
 use crate::plan::whole;
 use crate::{Run, encode};
 
@@ -53,12 +57,13 @@ impl Folder {
     /// # Errors
     ///
     /// [`ShardError::Foreign`] if a chunk of another run lies there, [`ShardError::Format`] if one of
-    /// another format does, [`ShardError::Io`] for what cannot be read or made.
+    /// another format does, [`ShardError::Damaged`] for a damaged one that no shard would write anew,
+    /// [`ShardError::Io`] for what cannot be read or made.
     pub fn open(path: &Path, run: &Run) -> Result<(Self, Found), ShardError> {
         fs::create_dir_all(path).map_err(about(path))?;
         // What stays there is only in the way of people.
         let _ = spark_files::remove_leftovers(path, |name| number_of(name).is_some());
-        let mut found = Found::default();
+        let (mut found, mut beyond_mending) = (Found::default(), None);
         for file in files(path)? {
             match read(&file)? {
                 Read::Whole { chunk, .. } => {
@@ -69,8 +74,20 @@ impl Folder {
                     }
                     found.done.insert(chunk.number);
                 }
-                Read::Damaged(damage) => found.damaged.push((file, damage)),
+                Read::Damaged(damage) => match remedy(&file, &damage, Some(run)) {
+                    Remedy::RunAgain => found.damaged.push((file, damage)),
+                    remedy => beyond_mending = beyond_mending.or(Some((file, damage, remedy))),
+                },
             }
+        }
+        // Last, as in a folder of another run nothing should be removed.
+        if let Some((path, damage, remedy)) = beyond_mending {
+            return Err(ShardError::Damaged {
+                path,
+                damage,
+                n_more: 0,
+                remedy,
+            });
         }
         let folder = Self {
             path: path.to_owned(),
@@ -84,6 +101,35 @@ impl Folder {
         self.path.join(file_name(chunk))
     }
 
+    /// Looks whether a process of another run has written here since the folder was opened. Of files that begin as
+    /// this run's chunks do nothing more is read.
+    ///
+    /// # Errors
+    ///
+    /// As [`Folder::open`] for files of other runs and formats; others, damaged ones too, are passed over.
+    pub fn look_again(&self) -> Result<(), ShardError> {
+        let own = beginning(&self.run);
+        for path in files(&self.path)? {
+            if begins_with(&path, &own) {
+                continue;
+            }
+            let chunk = match read(&path) {
+                Ok(Read::Whole { chunk, .. }) => chunk,
+                Ok(Read::Damaged(_)) => continue,
+                // Somebody has taken it away meanwhile.
+                Err(ShardError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => {
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            let differences = self.run.differences(&chunk.run);
+            if !differences.is_empty() {
+                return Err(ShardError::Foreign { path, differences });
+            }
+        }
+        Ok(())
+    }
+
     /// Writes a finished chunk, whole or not at all, in place of a damaged one or of none.
     ///
     /// If another process has written the same chunk meanwhile, nothing is done.
@@ -92,7 +138,7 @@ impl Folder {
     ///
     /// [`ShardError::NotWritable`] for a chunk that the run does not have or that is too long,
     /// [`ShardError::Foreign`] and [`ShardError::Format`] if a process of another run has written its own there,
-    /// [`ShardError::Unlike`] if one of this run came to other results; [`ShardError::Io`] with what the
+    /// [`ShardError::Unlike`] if one of this run came to other results; [`ShardError::Unwritten`] with what the
     /// operating system said. Then nothing is written over and nothing stays behind.
     pub fn write(&self, chunk: u64, payload: &[u8]) -> Result<(), ShardError> {
         let bytes =
@@ -117,13 +163,52 @@ impl Folder {
             // There is none, or what there is cannot be used.
             Ok(Read::Damaged(_)) | Err(_) => {}
         }
-        spark_files::replace_with(&path, |out| out.write_all(&bytes)).map_err(about(&path))
+        spark_files::replace_with(&path, |out| out.write_all(&bytes))
+            .map_err(|source| ShardError::Unwritten { path, source })
     }
 }
 
 /// The name of a chunk's file.
 pub fn file_name(chunk: u64) -> String {
     format!("chunk-{chunk:0N_DIGITS$}.shard")
+}
+
+/// Whether a file of this name is taken for a chunk, also by way of links: programs that write something else
+/// there would destroy one, or make a folder that no merge takes.
+pub fn is_chunk_name(path: &Path) -> bool {
+    let is_one = |path: &Path| path.file_name().and_then(number_of).is_some();
+    let mut behind = path.to_owned();
+    // As many links as Linux follows.
+    for _ in 0..40 {
+        if is_one(&behind) {
+            return true;
+        }
+        let Ok(target) = fs::read_link(&behind) else {
+            return false;
+        };
+        behind = behind.parent().unwrap_or(Path::new("")).join(target);
+    }
+    false
+}
+
+/// What a damaged file asks of people; without a known run a shard is believed to have it.
+pub(crate) fn remedy(path: &Path, damage: &Damage, run: Option<&Run>) -> Remedy {
+    let number = path.file_name().and_then(number_of);
+    let n_chunks = run.map(|run| run.plan.n_chunks());
+    match (number, n_chunks) {
+        (Some(number), Some(n_chunks)) if number >= n_chunks => Remedy::Remove { n_chunks },
+        _ if *damage == Damage::Folder => Remedy::RemoveAndRunAgain,
+        _ => Remedy::RunAgain,
+    }
+}
+
+/// Whether a regular file begins with these bytes; one that cannot be read does not.
+fn begins_with(path: &Path, bytes: &[u8]) -> bool {
+    let Ok((mut file, _)) = spark_files::open(path) else {
+        return false;
+    };
+    let mut there = vec![0; bytes.len()];
+    file.read_exact(&mut there).is_ok() && there == bytes
 }
 
 /// The number in a chunk's name.
@@ -162,6 +247,13 @@ pub(crate) fn read(path: &Path) -> Result<Read, ShardError> {
     let n_bytes = match spark_files::open(path) {
         Ok((_, n_bytes)) => n_bytes,
         Err(error) if error.kind() == ErrorKind::InvalidInput => {
+            return Ok(Read::Damaged(match path.is_dir() && !path.is_symlink() {
+                true => Damage::Folder,
+                false => Damage::NotRegular,
+            }));
+        }
+        // A link that leads nowhere, or in a circle; what it leads to and may not be read may be whole.
+        Err(error) if path.is_symlink() && error.kind() != ErrorKind::PermissionDenied => {
             return Ok(Read::Damaged(Damage::NotRegular));
         }
         Err(error) => return Err(about(path)(error)),

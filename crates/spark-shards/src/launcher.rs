@@ -26,8 +26,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::Shard;
 use crate::plan::whole;
-use crate::{Shard, ShardError};
 
 /// Who started this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,24 +101,23 @@ pub enum Asked {
 }
 
 impl FromStr for Asked {
-    type Err = ShardError;
+    type Err = LauncherError;
 
-    fn from_str(text: &str) -> Result<Self, ShardError> {
+    fn from_str(text: &str) -> Result<Self, LauncherError> {
         let (name, of) = match text.split_once('/') {
             Some((name, of)) => (name, Some(of)),
             None => (text, None),
         };
         let by = Launcher::ALL.into_iter().find(|it| it.name() == name);
+        let refused = || LauncherError::Asked {
+            text: text.to_owned(),
+        };
         if by.is_none() && name != "auto" {
-            return text.parse().map(Self::Given);
+            return text.parse().map(Self::Given).map_err(|_| refused());
         }
-        let of = of.map(|of| whole(of).filter(|&of| of > 0).ok_or(of));
-        match of.transpose() {
-            Ok(of) => Ok(Self::Launched { by, of }),
-            Err(_) => Err(ShardError::Shard {
-                text: text.to_owned(),
-            }),
-        }
+        let of = of.map(|of| whole(of).filter(|&of| of > 0).ok_or_else(refused));
+        let of = of.transpose()?;
+        Ok(Self::Launched { by, of })
     }
 }
 
@@ -164,6 +163,15 @@ pub enum LauncherError {
         "no launcher says which shard this process is (Open MPI, PMI, torchrun, Slurm and Kubernetes were looked for); give --shard K/N"
     )]
     Nobody,
+    /// What was asked for is neither a share nor the name of who says one.
+    #[error(
+        "`{text}` is no shard: expected K/N, with K from 1 to N, or auto, auto/N with N above 0, or the name of a launcher instead of auto: {}",
+        Launcher::ALL.map(Launcher::name).join(", ")
+    )]
+    Asked {
+        /// What was given.
+        text: String,
+    },
     /// The one that was asked for says nothing.
     #[error("{launcher} did not start this process: {variable} is not set")]
     NotSet {
@@ -207,9 +215,21 @@ pub enum LauncherError {
         /// Variables and values.
         told: String,
     },
-    /// The script of a batch job, which is not one of its tasks.
+    /// An element that its array does not have.
+    #[error("{told}: the array has no such element")]
+    Outside {
+        /// Variables and values.
+        told: String,
+    },
+    /// An array that ends before it begins, or goes on by steps of 0.
+    #[error("{told}: there is no such array")]
+    NoArray {
+        /// Variables and values.
+        told: String,
+    },
+    /// The script of a batch job or the shell of an allocation, which is not one of its tasks.
     #[error(
-        "this is the batch script and none of its {n_tasks} tasks (SLURM_STEP_ID is not set); start it with srun, or give --shard K/N"
+        "this is the batch script or the shell of an allocation, and none of its {n_tasks} tasks (SLURM_STEP_ID is not set); start it with srun, or give --shard K/N"
     )]
     BatchScript {
         /// Number of tasks of the job.
@@ -262,7 +282,7 @@ impl Claim {
         variable: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Option<Self>, LauncherError> {
         // An allocation's shell and a batch script have tasks and are none.
-        if launcher == Slurm && variable("SLURM_STEP_ID").is_none() {
+        if launcher == Slurm && variable("SLURM_STEP_ID").is_none_or(|it| it.is_empty()) {
             return Ok(None);
         }
         let (rank_name, of_name) = launcher.variables();
@@ -319,8 +339,11 @@ fn array(
     let told = format!(
         "SLURM_ARRAY_TASK_ID is {id} of {least} to {most} by {step}, SLURM_ARRAY_TASK_COUNT {count}"
     );
-    if step == 0 || !(least..=most).contains(&id) || count == 0 {
-        return Err(LauncherError::Beyond { told });
+    if step == 0 || least > most || count == 0 {
+        return Err(LauncherError::NoArray { told });
+    }
+    if !(least..=most).contains(&id) {
+        return Err(LauncherError::Outside { told });
     }
     let is_even = (most - least) / step + 1 == count && (id - least).is_multiple_of(step);
     if !is_even {
@@ -360,13 +383,8 @@ fn agreed(
     let outer = Claim::of(SlurmArray, None, variable)?;
     let n_tasks = number("SLURM_NTASKS", variable)?.unwrap_or(1);
     match (outer, inner) {
-        (outer, None) => {
-            let is_script = outer.is_some() || variable("SLURM_PROCID").is_some();
-            match is_script && n_tasks > 1 {
-                true => Err(LauncherError::BatchScript { n_tasks }),
-                false => Ok(outer),
-            }
-        }
+        (_, None) if n_tasks > 1 => Err(LauncherError::BatchScript { n_tasks }),
+        (outer, None) => Ok(outer),
         (None, inner) => Ok(inner),
         (Some(outer), Some(inner)) => {
             let of = outer.of.checked_mul(inner.of);

@@ -55,8 +55,8 @@ mod tests;
 
 pub use chunk_file::{Chunk, MOST_PAYLOAD_BYTES, decode, encode};
 pub use difference::{Difference, Differences};
-pub use error::{Damage, ShardError};
-pub use folder::{Folder, Found, file_name};
+pub use error::{Damage, Remedy, ShardError};
+pub use folder::{Folder, Found, file_name, is_chunk_name};
 pub use identity::{Fingerprint, Identity, Run, hash_of_this_program};
 pub use launcher::{Asked, Launcher, LauncherError};
 pub use merge::Merge;

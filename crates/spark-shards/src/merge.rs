@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 use crate::Run;
 use crate::error::ShardError;
-use crate::folder::{Read, files, read};
+use crate::folder::{Read, files, read, remedy};
 
 /// Gaps that an error lists.
 const MOST_LISTED: usize = 8;
@@ -84,10 +84,12 @@ impl Merge {
         }
         let n_more = damaged.len().saturating_sub(1);
         if let Some((path, damage)) = damaged.into_iter().next() {
+            let remedy = remedy(&path, &damage, all.as_ref().map(|(_, merge)| &merge.run));
             return Err(ShardError::Damaged {
                 path,
                 damage,
                 n_more,
+                remedy,
             });
         }
         let Some((_, merge)) = all else {
@@ -124,6 +126,11 @@ impl Merge {
     /// The run that all chunks are of.
     pub fn run(&self) -> &Run {
         &self.run
+    }
+
+    /// The files of the chunks, in the order of the items.
+    pub fn paths(&self) -> impl Iterator<Item = &Path> {
+        self.chunks.values().map(|known| known.path.as_path())
     }
 
     /// The payloads, in the order of the items.

@@ -195,15 +195,25 @@ pub enum SimError {
     },
     /// Two runs do not belong together.
     #[error(
-        "the baseline ran {baseline} scenarios, the candidate {candidate}; they differ first at number {first_difference}"
+        "the baseline has {baseline} drives, the candidate {candidate}; number {first_difference} of them, counted from 0, is the first that is not of one scenario, family and replicate in both"
     )]
     NotTheSameScenarios {
-        /// Scenarios of the baseline.
+        /// Drives of the baseline.
         baseline: usize,
-        /// Scenarios of the candidate.
+        /// Drives of the candidate.
         candidate: usize,
-        /// First place at which the names differ, from 0.
+        /// First drive at which index, name, family or replicate differ, from 0.
         first_difference: usize,
+    },
+    /// Two runs say of which scenarios they are, and these are not the same.
+    #[error(
+        "baseline and candidate drove different scenarios (baseline: {baseline}; candidate: {candidate})"
+    )]
+    OtherScenarios {
+        /// What the baseline says of its scenarios.
+        baseline: String,
+        /// What the candidate says of its scenarios.
+        candidate: String,
     },
     /// No metric has this name.
     #[error("there is no metric `{name}`")]

@@ -4,10 +4,12 @@
 //! threads are the only ones that may be missing.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ::sparkpilot::shards::{Identity, decode, encode, file_name};
+use ::sparkpilot::shards::{Identity, Launcher, decode, encode, file_name};
+use ::sparkpilot::sim::run::{drives_from_bytes, drives_to_bytes};
 
 use super::{Folder, Outcome, Program};
 
@@ -202,6 +204,13 @@ fn damage_and_gaps_are_refused_and_mended() {
         assert!(fs::read(chunk(&folder, 3)).unwrap() == whole);
     }
     is_merged_to(&[&folder.0], &want);
+    // No shard would write it anew.
+    fs::write(chunk(&folder, 6), &whole).unwrap();
+    let words = ["chunk-00000006.shard", "it is chunk 3", "remove it"];
+    is_refused(&merge(&[&folder.0]), 3, &words);
+    is_refused(&shard("1/1", &folder.0).run(), 3, &words);
+    fs::remove_file(chunk(&folder, 6)).unwrap();
+    is_merged_to(&[&folder.0], &want);
     // The last chunk is shorter.
     fs::remove_file(chunk(&folder, 5)).unwrap();
     let mended = shard("6/6", &folder.0).run();
@@ -247,6 +256,19 @@ fn other_runs_and_other_programs_are_refused_with_the_difference() {
         is_refused(&merge(&[&beside.0, &folder.0]), 3, &["different runs"]);
         fs::remove_dir_all(&beside.0).unwrap();
     }
+    // Neither is there yet when the other looks: whoever ends later finds the other's chunks.
+    let args = [&["sim", "run"], &SWEEP[..6], &["--controller", "torque"]].concat();
+    let to = beside.0.to_string_lossy();
+    let other = program(&args).args(["--shard", "2/2", "--folder", &*to]);
+    let both = [shard("1/2", &beside.0).start(), other.start()].map(|it| it.end());
+    let is_told = |it: &Outcome| it.code == Some(3) && it.stderr.contains("controller: ");
+    assert!(
+        both.iter().any(is_told),
+        "{} {}",
+        both[0].stderr,
+        both[1].stderr
+    );
+    fs::remove_dir_all(&beside.0).unwrap();
     // What another version would have written: the same chunk with another line, whole.
     done(&shard("2/2", &beside.0).run());
     let written = decode(&fs::read(chunk(&beside, 1)).unwrap()).unwrap();
@@ -278,7 +300,11 @@ fn other_runs_and_other_programs_are_refused_with_the_difference() {
         let bytes = encode(&run, number, &written.payload).unwrap();
         fs::write(chunk(&other, number), bytes).unwrap();
     }
-    is_refused(&merge(&[&other.0]), 3, &["other drives than they say"]);
+    is_refused(
+        &merge(&[&other.0]),
+        3,
+        &["chunk-00000000.shard", "other drives than it says"],
+    );
 }
 
 #[test]
@@ -310,8 +336,14 @@ fn launchers_say_which_shard_it_is() {
         &["OMPI_COMM_WORLD_RANK", "PMI_RANK"],
     );
     is_refused(&with("auto", &[]).run(), 2, &["no launcher"]);
-    for wrong in ["0/2", "3/2", "2", "1/x"] {
-        is_refused(&shard(wrong, &folder.0).run(), 2, &[wrong]);
+    let names = Launcher::ALL.map(Launcher::name);
+    for wrong in ["0/2", "3/2", "2", "1/x", "junk", "auto/0", "openmpi"] {
+        let words = [&[wrong, "auto/N"], &names[..]].concat();
+        is_refused(&shard(wrong, &folder.0).run(), 2, &words);
+    }
+    let help = program(&["sim", "run", "--help"]).run().stdout;
+    for name in names.iter().chain(&["auto/N"]) {
+        assert!(help.contains(name), "{name}: {help}");
     }
     let args = [&["sim", "run", "--shard", "1/2"], &SWEEP[..]].concat();
     is_refused(&program(&args).run(), 2, &["--folder"]);
@@ -345,10 +377,175 @@ fn what_cannot_be_written_leaves_nothing_and_is_gone_on_with() {
         .args(SWEEP)
         .args(["--shard", "1/1", "--folder", &*to])
         .run();
-    is_refused(&outcome, 5, &["chunk-00000000.shard"]);
+    is_refused(&outcome, 5, &["cannot write `", "chunk-00000000.shard"]);
     assert!(folder.names().is_empty(), "{:?}", folder.names());
     done(&shard("1/1", &folder.0).run());
     is_merged_to(&[&folder.0], &want);
+    // Nothing is left to write. (Root may write all the same, and the test says less.)
+    let set = |mode| fs::set_permissions(&folder.0, fs::Permissions::from_mode(mode)).unwrap();
+    set(0o555);
+    let complete = shard("1/1", &folder.0).run();
+    set(0o755);
+    done(&complete);
+    assert!(
+        complete.stdout.contains("6 were there, 0 driven"),
+        "{}",
+        complete.stdout
+    );
+}
+
+#[test]
+fn no_report_takes_the_place_of_a_chunk() {
+    let (folder, other) = (Folder::new(), Folder::new());
+    done(&shard("1/1", &folder.0).run());
+    let before = fs::read(chunk(&folder, 0)).unwrap();
+    let link = other.path("link.json");
+    std::os::unix::fs::symlink(chunk(&folder, 0), &link).unwrap();
+    let elsewhere = chunk(&other, 7);
+    for json in [&chunk(&folder, 0), &chunk(&folder, 6), &link, &elsewhere] {
+        let json = [Path::new("--json"), json];
+        let merged = program(&["sim", "merge"])
+            .args([&folder.0])
+            .args(json)
+            .run();
+        is_refused(&merged, 2, &["name of a shard's chunk"]);
+        let args = [&["sim", "run"], &SWEEP[..]].concat();
+        is_refused(
+            &program(&args).args(json).run(),
+            2,
+            &["name of a shard's chunk"],
+        );
+    }
+    assert!(fs::read(chunk(&folder, 0)).unwrap() == before);
+    // A chunk that lies elsewhere and is linked to.
+    let away = other.path("away.json");
+    fs::rename(chunk(&folder, 0), &away).unwrap();
+    std::os::unix::fs::symlink(&away, chunk(&folder, 0)).unwrap();
+    let merged = program(&["sim", "merge"]).args([&folder.0]);
+    is_refused(
+        &merged.args([Path::new("--json"), &away]).run(),
+        2,
+        &["which is read"],
+    );
+    assert!(fs::read(&away).unwrap() == before);
+    assert_eq!(folder.names().len() as u64, N_CHUNKS);
+}
+
+#[test]
+fn figures_that_are_no_numbers_are_failures_and_payloads_that_are_no_drives_name_their_file() {
+    let folder = Folder::new();
+    done(&shard("1/1", &folder.0).run());
+    let written = decode(&fs::read(chunk(&folder, 4)).unwrap()).unwrap();
+    let mut drives = drives_from_bytes(&written.payload).unwrap();
+    drives[3].outcome.as_mut().unwrap().jerk_rms = f64::NAN;
+    let put = |payload: &[u8]| {
+        let bytes = encode(&written.run, 4, payload).unwrap();
+        fs::write(chunk(&folder, 4), bytes).unwrap();
+    };
+    put(&drives_to_bytes(&drives));
+    let json = folder.path("d.json");
+    let merged = program(&["sim", "merge"]).args([&folder.0]);
+    let merged = merged.args([Path::new("--json"), &json]).run();
+    assert_eq!(merged.code, Some(1), "{}", merged.stderr);
+    for text in [&merged.stdout, &fs::read_to_string(&json).unwrap()] {
+        assert!(text.contains("the drive's jerk_rms is NaN"), "{text}");
+    }
+    assert!(
+        merged.stdout.contains("330 drives, 1 failed"),
+        "{}",
+        merged.stdout
+    );
+    put(&written.payload[1..]);
+    let words = ["chunk-00000004.shard", "are not drives of a run"];
+    is_refused(&merge(&[&folder.0]), 3, &words);
+}
+
+#[test]
+fn runs_of_other_scenarios_under_the_same_names_are_not_compared() {
+    let place = Folder::new();
+    let scenarios = |name: &str, offset: f64| {
+        let one = |idx| {
+            format!(
+                "[[scenario]]\nname = \"s{idx}\"\nduration_s = 2.0\nstart = {{ speed = 20.0, offset = {offset:?} }}\n"
+            )
+        };
+        let file = place.write(name, (0..6).map(one).collect::<String>());
+        file.to_string_lossy().into_owned()
+    };
+    let (left, middle) = (scenarios("left.toml", 0.5), scenarios("middle.toml", 0.0));
+    let drive = |file: &str, controller: &str, name: &str| {
+        let json = place.path(name).to_string_lossy().into_owned();
+        let args = [
+            "sim",
+            "run",
+            "--file",
+            file,
+            "--controller",
+            controller,
+            "--json",
+            &json,
+        ];
+        done(&program(&args).run());
+        json
+    };
+    let one = drive(&left, "pid", "one.json");
+    let two = drive(&left, "perfect", "two.json");
+    let other = drive(&middle, "perfect", "other.json");
+    let compare = |args: &[&str]| program(&[&["sim", "compare"], args].concat()).run();
+    let saved = |one: &str, two: &str| compare(&["--baseline-run", one, "--candidate-run", two]);
+    let now = |file: &str| {
+        let before = ["--baseline-run", &one];
+        compare(&[&before[..], &["--candidate", "perfect", "--file", file]].concat())
+    };
+    for fine in [saved(&one, &two), now(&left)] {
+        assert!(
+            fine.code == Some(0) || fine.code == Some(1),
+            "{}",
+            fine.stderr
+        );
+        assert!(fine.stdout.contains("6 drives of each"), "{}", fine.stdout);
+    }
+    for refused in [saved(&one, &other), saved(&other, &one), now(&middle)] {
+        is_refused(
+            &refused,
+            3,
+            &["different scenarios (baseline: 6, ", "candidate: 6, "],
+        );
+    }
+    let text = fs::read_to_string(&two).unwrap();
+    let line = text
+        .lines()
+        .find(|it| it.starts_with("  \"scenarios\": "))
+        .expect("a line");
+    let silent = place.write("silent.json", text.replace(line, "  \"scenarios\": null,"));
+    is_refused(
+        &saved(&one, &silent.to_string_lossy()),
+        3,
+        &["silent.json", "which scenarios"],
+    );
+    // Long files and those of another kind cost nothing.
+    let long = place.write("long.json", &text);
+    let file = fs::File::options().append(true).open(&long).unwrap();
+    file.set_len(1 << 40).unwrap();
+    is_refused(
+        &saved(&one, &long.to_string_lossy()),
+        3,
+        &["long.json", "at most"],
+    );
+    is_refused(
+        &saved(&one, &left),
+        3,
+        &["left.toml", "does not begin as a run's JSON"],
+    );
+    let threads = [
+        "--baseline-run",
+        &one,
+        "--candidate-run",
+        &two,
+        "--threads",
+        "2",
+    ];
+    is_refused(&compare(&threads), 2, &["--threads"]);
 }
 
 #[test]

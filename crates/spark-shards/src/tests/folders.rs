@@ -5,7 +5,8 @@ use std::path::Path;
 
 use super::run;
 use crate::{
-    Damage, Folder, Found, Identity, Merge, Plan, Run, Shard, ShardError, encode, file_name,
+    Damage, Folder, Identity, Merge, Plan, Remedy, Run, Shard, ShardError, encode, file_name,
+    is_chunk_name,
 };
 
 /// Computes what a shard still lacks; says how many chunks that were.
@@ -77,7 +78,7 @@ fn a_rerun_computes_what_is_missing_and_what_is_damaged() {
         let file = path.join(file_name(1));
         fs::write(&file, bytes).unwrap();
         let refused = merged(&[path]).unwrap_err();
-        let is_said = matches!(&refused, ShardError::Damaged { path, damage, n_more: 0 }
+        let is_said = matches!(&refused, ShardError::Damaged { path, damage, n_more: 0, remedy: Remedy::RunAgain }
             if *path == file && *damage == want);
         assert!(is_said, "{refused}");
         let (_, found) = Folder::open(path, &run).unwrap();
@@ -107,7 +108,107 @@ fn a_folder_of_another_run_is_refused_and_left_alone() {
     let refused = merged(&[place.path(), beside.path()]).unwrap_err();
     let told = refused.to_string();
     assert!(matches!(refused, ShardError::Disagree { .. }), "{told}");
-    assert!(told.contains("program: 1.1 here, 1.0 there"), "{told}");
+    let words = "(program: 1.1 in the former, 1.0 in the latter)";
+    assert!(told.contains(words), "{told}");
+}
+
+#[test]
+fn a_damaged_file_that_no_shard_would_write_anew_is_refused_until_it_is_removed() {
+    let place = tempfile::tempdir().unwrap();
+    let (path, run) = (place.path(), run());
+    work(path, &run, "1/1").unwrap();
+    let whole = fs::read(path.join(file_name(1))).unwrap();
+    // The run has chunks 0 to 2.
+    for (number, bytes) in [(3, &b"junk"[..]), (77, &whole), (u64::MAX, &[])] {
+        let file = path.join(file_name(number));
+        fs::write(&file, bytes).unwrap();
+        for refused in [
+            Folder::open(path, &run).unwrap_err(),
+            merged(&[path]).unwrap_err(),
+        ] {
+            let told = refused.to_string();
+            assert!(told.contains(&file_name(number)), "{told}");
+            assert!(
+                told.ends_with("the run has chunks 0 to 2: remove it"),
+                "{told}"
+            );
+        }
+        assert_eq!(fs::read(&file).unwrap(), bytes, "it is left alone");
+        // Whose run it is not has nothing to remove.
+        let other = Run {
+            plan: Plan::new(8, 4).unwrap(),
+            ..run.clone()
+        };
+        let refused = Folder::open(path, &other).unwrap_err();
+        assert!(matches!(refused, ShardError::Foreign { .. }), "{refused}");
+        fs::remove_file(&file).unwrap();
+        assert_eq!(merged(&[path]).unwrap(), all(10));
+    }
+    let file = path.join(file_name(1));
+    fs::remove_file(&file).unwrap();
+    fs::create_dir(&file).unwrap();
+    for refused in [
+        Folder::open(path, &run).unwrap_err(),
+        merged(&[path]).unwrap_err(),
+    ] {
+        let told = refused.to_string();
+        assert!(
+            told.ends_with("it is a folder; remove it, and run its shard again"),
+            "{told}"
+        );
+    }
+    fs::remove_dir(&file).unwrap();
+    assert_eq!(work(path, &run, "1/1").unwrap(), 1);
+    assert_eq!(merged(&[path]).unwrap(), all(10));
+}
+
+#[test]
+fn of_two_runs_that_begin_at_once_the_later_one_finds_the_other() {
+    let place = tempfile::tempdir().unwrap();
+    let mut other = run();
+    other.identity = other.identity.with("model", "m");
+    let (folder, _) = Folder::open(place.path(), &run()).unwrap();
+    let (beside, _) = Folder::open(place.path(), &other).unwrap();
+    // Different shards, so that neither writes where the other does.
+    folder.write(0, b"results").unwrap();
+    folder.look_again().unwrap();
+    beside.write(1, b"results").unwrap();
+    for (folder, words) in [
+        (&folder, "model: nothing here, m there"),
+        (&beside, "model: m here, nothing there"),
+    ] {
+        let refused = folder.look_again().unwrap_err();
+        assert!(matches!(refused, ShardError::Foreign { .. }), "{refused}");
+        assert!(refused.to_string().contains(words), "{refused}");
+    }
+    // What is half there, as on a file system that shows files early, is for whoever opens the folder.
+    fs::write(place.path().join(file_name(1)), b"SPKSHARD").unwrap();
+    folder.look_again().unwrap();
+}
+
+#[test]
+fn names_of_chunks_are_known_behind_links_too() {
+    let place = tempfile::tempdir().unwrap();
+    let at = |name: &str| place.path().join(name);
+    for (name, is_one) in [
+        ("chunk-00000007.shard", true),
+        ("chunk-123456789.shard", true),
+        ("chunk-7.shard", false),
+        ("drives.json", false),
+        ("", false),
+    ] {
+        assert_eq!(is_chunk_name(&at(name)), is_one, "{name}");
+    }
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::symlink;
+        symlink("second.json", at("first.json")).unwrap();
+        // Nothing lies there yet.
+        symlink("chunk-00000007.shard", at("second.json")).unwrap();
+        symlink("round.json", at("round.json")).unwrap();
+        assert!(is_chunk_name(&at("first.json")) && is_chunk_name(&at("second.json")));
+        assert!(!is_chunk_name(&at("round.json")));
+    }
 }
 
 #[test]
@@ -270,11 +371,30 @@ fn pipes_and_folders_in_the_place_of_chunks_neither_hang_nor_pass() {
     // It is replaced, as any damaged chunk is.
     assert_eq!(work(place.path(), &run(), "1/1").unwrap(), 3);
     assert_eq!(merged(&[place.path()]).unwrap(), all(10));
+    // So are links to nothing, to a folder and to themselves.
+    for target in ["absent", ".", "chunk-00000000.shard"] {
+        fs::remove_file(&pipe).unwrap();
+        std::os::unix::fs::symlink(target, &pipe).unwrap();
+        let refused = merged(&[place.path()]).unwrap_err().to_string();
+        assert!(
+            refused.contains("no regular file; run its shard"),
+            "{refused}"
+        );
+        let (_, found) = Folder::open(place.path(), &run()).unwrap();
+        assert_eq!(found.damaged, [(pipe.clone(), Damage::NotRegular)]);
+        assert_eq!(work(place.path(), &run(), "1/1").unwrap(), 1);
+        assert_eq!(merged(&[place.path()]).unwrap(), all(10));
+    }
+    // A folder that comes later than the look at its place is not replaced.
+    let (folder, _) = Folder::open(place.path(), &run()).unwrap();
     fs::remove_file(&pipe).unwrap();
     fs::create_dir(&pipe).unwrap();
-    let (folder, found): (Folder, Found) = Folder::open(place.path(), &run()).unwrap();
-    assert_eq!(found.damaged.len(), 1);
-    assert!(folder.write(0, b"").is_err(), "a folder is not replaced");
+    let refused = folder.write(0, b"").unwrap_err();
+    assert!(matches!(refused, ShardError::Unwritten { .. }), "{refused}");
+    assert!(
+        refused.to_string().starts_with("cannot write `"),
+        "{refused}"
+    );
     // More bytes than any chunk are not read.
     fs::remove_dir(&pipe).unwrap();
     let file = fs::File::create(&pipe).unwrap();

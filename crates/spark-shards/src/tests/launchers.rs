@@ -95,6 +95,12 @@ fn a_batch_script_is_no_task() {
     is("auto", &[&ELEMENT[..], &of_one[..1]].concat(), "3/4");
     is("auto", &[&script[..], &OPEN_MPI].concat(), "3/8");
     refused("auto", &of_one, &["no launcher"]);
+    // The shell of an allocation has no rank at all; a variable without a value is not set.
+    refused("auto", &script[1..], &["shell", "4 tasks", "srun"]);
+    let empty = [&script[..], &[("SLURM_STEP_ID", "")]].concat();
+    refused("auto", &empty, &["4 tasks", "srun"]);
+    refused("slurm", &empty, &["SLURM_STEP_ID is not set"]);
+    is("auto", &[&empty[..], &OPEN_MPI].concat(), "3/8");
     refused("auto", &[&ELEMENT[..], &script].concat(), &["batch script"]);
 }
 
@@ -154,7 +160,12 @@ fn halves_and_nonsense_are_named() {
     for wrong in [
         "auto/0", "auto/", "auto/x", "slurm/-1", "nobody", "", "AUTO",
     ] {
-        refused(wrong, &OPEN_MPI, &["K/N"]);
+        let names = Launcher::ALL.map(Launcher::name);
+        refused(
+            wrong,
+            &OPEN_MPI,
+            &[&["K/N", "auto, auto/N", wrong], &names[..]].concat(),
+        );
     }
 }
 
@@ -168,10 +179,18 @@ fn arrays_that_are_lists_have_no_places() {
     let mut beside = ELEMENT;
     beside[0].1 = "31";
     refused("auto", &beside, &["list"]);
-    for (place, value) in [(0, "50"), (0, "0"), (3, "0"), (4, "0"), (1, "41")] {
+    let (outside, absent) = ("no such element", "no such array");
+    for (place, value, word) in [
+        (0, "50", outside),
+        (0, "0", outside),
+        (1, "31", outside),
+        (1, "41", absent),
+        (3, "0", absent),
+        (4, "0", absent),
+    ] {
         let mut set = ELEMENT;
         set[place].1 = value;
-        refused("auto", &set, &["SLURM_ARRAY_TASK_ID"]);
+        refused("auto", &set, &["SLURM_ARRAY_TASK_ID", word]);
     }
     refused("auto", &ELEMENT[..2], &["SLURM_ARRAY_TASK_COUNT"]);
     // Without a step it is 1, as Slurm says of `--array=0-7`.

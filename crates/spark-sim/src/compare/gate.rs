@@ -20,7 +20,8 @@ use std::collections::HashSet;
 ///
 /// # Errors
 ///
-/// [`SimError::NotTheSameScenarios`] if numbers, names, families or replicates of scenarios differ;
+/// [`SimError::NotTheSameScenarios`] if numbers, names, families or replicates of scenarios differ, and
+/// [`SimError::OtherScenarios`] if both runs say what their scenarios are ([`RunReport::scenarios`]) and these differ;
 /// [`SimError::NoMetric`] for a margin of an unknown metric; [`SimError::OutOfRange`] for a margin
 /// that is negative or not finite, a level outside (0, 0.5), a share outside [0, 1], or flips
 /// outside 100 to a million; [`SimError::TooFewFlips`] for a level that so few flips never reach.
@@ -115,7 +116,13 @@ fn check(baseline: &RunReport, candidate: &RunReport) -> Result<(), SimError> {
             first_difference: differs.unwrap_or(b.len().min(c.len())),
         });
     }
-    Ok(())
+    match (&baseline.scenarios, &candidate.scenarios) {
+        (Some(b), Some(c)) if b != c => Err(SimError::OtherScenarios {
+            baseline: b.clone(),
+            candidate: c.clone(),
+        }),
+        _ => Ok(()),
+    }
 }
 
 fn check_options(options: &CompareOptions) -> Result<(), SimError> {

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// A collision of the ego.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Collision {
     /// When it happened, s from the start.
     pub time_s: f64,
@@ -17,6 +18,7 @@ pub struct Collision {
 
 /// What one scenario's drive amounts to. [`CATALOGUE`](super::CATALOGUE) says which way is better.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Metrics {
     /// Number of steps driven until the end or a collision.
     pub n_steps: u64,

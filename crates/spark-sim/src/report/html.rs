@@ -59,12 +59,21 @@ pub fn html(
         let time = run.wall_s.map(|s| format!(" in {} s", short(s)));
         format!("{} steps{}", run.n_agent_steps, time.unwrap_or_default())
     };
-    page.remark(&format!(
-        "Baseline {}, candidate {}, on {}.",
-        took(baseline),
-        took(candidate),
-        candidate.device
-    ));
+    page.remark(&match baseline.device == candidate.device {
+        true => format!(
+            "Baseline {}, candidate {}, on {}.",
+            took(baseline),
+            took(candidate),
+            candidate.device
+        ),
+        false => format!(
+            "Baseline {} on {}, candidate {} on {}.",
+            took(baseline),
+            baseline.device,
+            took(candidate),
+            candidate.device
+        ),
+    });
     page.heading("Events");
     page.table(&tables::events(comparison));
     let level = 100.0 * (1.0 - comparison.alpha);

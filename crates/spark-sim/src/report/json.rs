@@ -12,6 +12,7 @@ use serde::Serialize;
 struct RunJson<'a> {
     algorithm: &'a str,
     device: &'a str,
+    scenarios: Option<&'a str>,
     n_drives: usize,
     n_agent_steps: u64,
     n_on_gpu: usize,
@@ -101,6 +102,7 @@ pub fn run_json(report: &RunReport) -> Result<String, SimError> {
     let json = RunJson {
         algorithm: &report.algorithm,
         device: &report.device,
+        scenarios: report.scenarios.as_deref(),
         n_drives: report.results.len(),
         n_agent_steps: report.n_agent_steps,
         n_on_gpu: report.n_on_gpu,

@@ -17,6 +17,7 @@ use crate::run::{Latency, RunReport, ScenarioError, ScenarioResult};
 struct SavedRun {
     algorithm: String,
     device: String,
+    scenarios: Option<String>,
     n_drives: usize,
     n_agent_steps: u64,
     n_on_gpu: usize,
@@ -55,6 +56,7 @@ pub fn read_run_json(text: &str) -> Result<RunReport, SimError> {
     let drives = saved.drives.into_iter().map(drive);
     let results: Vec<ScenarioResult> = drives.collect::<Result<_, _>>().map_err(refused)?;
     let report = RunReport {
+        scenarios: saved.scenarios,
         latency: saved.latency.unwrap_or_default(),
         wall_s: saved.wall_s,
         n_threads: saved.threads,
@@ -78,8 +80,11 @@ fn drive(saved: SavedDrive) -> Result<ScenarioResult, String> {
         (Some(metrics), None) => Ok(metrics),
         (None, Some(text)) => Err(ScenarioError::ReadBack { text }),
         (metrics, _) => {
-            let what = if metrics.is_some() { "both" } else { "neither" };
-            return Err(format!("{what} metrics and error of `{}`", saved.name));
+            let what = match metrics {
+                Some(_) => "both metrics and an error",
+                None => "neither metrics nor an error",
+            };
+            return Err(format!("`{}` has {what}", saved.name));
         }
     };
     Ok(ScenarioResult {
@@ -108,7 +113,8 @@ mod tests {
         let options = RunOptions::default().with_measured_latency();
         let simulator = Simulator::new(options).expect("valid options");
         let perfect = named("perfect", || PerfectTracking);
-        let report = simulator.run_replicates(&scenarios, 2, &perfect);
+        let mut report = simulator.run_replicates(&scenarios, 2, &perfect);
+        report.scenarios = Some("8 of \"Fuzzer\" 3".to_owned());
         let text = run_json(&report).expect("expressible");
         (report, text)
     }
@@ -120,6 +126,7 @@ mod tests {
         assert_eq!(run_json(&back).expect("expressible"), text);
         assert_eq!(run_markdown(&back), run_markdown(&report));
         assert_eq!(back.latency, report.latency);
+        assert_eq!(back.scenarios, report.scenarios);
         assert!(back.latency.n_updates() > 0 && text.contains("invalid"));
     }
 
@@ -136,7 +143,12 @@ mod tests {
             (
                 "\"error\": null",
                 "\"error\": \"x\"",
-                "both metrics and error",
+                "both metrics and an error",
+            ),
+            (
+                "\"distance_m\":",
+                "\"distance\": 1, \"distance_m\":",
+                "`distance`",
             ),
             ("\"wall_s\":", "\"walls\":", "walls"),
             ("\"seed\": ", "\"seed\": -", "line"),

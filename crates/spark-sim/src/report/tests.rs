@@ -167,6 +167,21 @@ fn what_json_cannot_express_is_an_error_and_what_is_absent_is_null() {
 }
 
 #[test]
+fn a_page_of_two_devices_names_both() {
+    let (_, mut baseline, candidate) = runs();
+    let comparison =
+        compare(&baseline, &candidate, &CompareOptions::default()).expect("comparable");
+    let page = |baseline: &_| html(&comparison, baseline, &candidate, &[]).expect("a page");
+    let one = format!(", on {}.", candidate.device);
+    assert!(page(&baseline).contains(&one));
+    baseline.device = "another one".to_owned();
+    let page = page(&baseline);
+    let other = format!(" on {}.", candidate.device);
+    assert!(page.contains(" on another one, candidate ") && page.contains(&other));
+    assert!(!page.contains(&one));
+}
+
+#[test]
 fn reports_say_what_the_gate_decided_and_why() {
     let simulator = Simulator::new(RunOptions::default()).expect("valid options");
     let few: Vec<Scenario> = Fuzzer::new(4).iter(3).collect();

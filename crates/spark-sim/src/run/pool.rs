@@ -485,6 +485,7 @@ impl Simulator {
             algorithm: factory.name().to_owned(),
             n_agent_steps: steps.map(|metrics| metrics.n_steps).sum(),
             n_on_gpu: how.n_on_gpu,
+            scenarios: None,
             results,
             latency: how.latency,
             wall_s: Some(start.elapsed().as_secs_f64()),

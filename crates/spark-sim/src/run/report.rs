@@ -4,13 +4,17 @@
 //! then nobody knows how long the run took, on how many threads.
 
 use super::latency::Latency;
-use super::outcome::ScenarioResult;
+use super::outcome::{ScenarioError, ScenarioResult};
+use crate::metric::Metrics;
 
 /// All results of a run.
 #[derive(Debug)]
 pub struct RunReport {
     /// Name of the algorithm.
     pub algorithm: String,
+    /// Which scenarios they were, in words of whoever drove them: equal words are equal scenarios. Absent if nobody
+    /// says; names need not tell scenarios apart.
+    pub scenarios: Option<String>,
     /// In the order of the scenarios.
     pub results: Vec<ScenarioResult>,
     /// Update times, if they were measured.
@@ -29,15 +33,22 @@ pub struct RunReport {
 
 impl RunReport {
     /// The report of drives that several processes ran on the CPU, in the order of the scenarios: that of one process
-    /// but for the times.
+    /// but for the times. A drive with a figure that is not finite is a failed one, as it is where drives end.
     pub fn of_drives(
         algorithm: impl Into<String>,
         device: impl Into<String>,
-        results: Vec<ScenarioResult>,
+        mut results: Vec<ScenarioResult>,
     ) -> Self {
+        for result in &mut results {
+            let figures = result.outcome.as_ref().ok();
+            if let Some((metric, got)) = figures.and_then(Metrics::not_finite) {
+                result.outcome = Err(ScenarioError::MetricNotFinite { metric, got });
+            }
+        }
         let finished = results.iter().filter_map(|it| it.outcome.as_ref().ok());
         Self {
             algorithm: algorithm.into(),
+            scenarios: None,
             // Bounded: drives may come from a file that states any numbers.
             n_agent_steps: finished.fold(0, |sum, it| sum.saturating_add(it.n_steps)),
             results,

@@ -269,6 +269,21 @@ mod tests {
     }
 
     #[test]
+    fn a_drive_read_back_with_a_figure_that_is_no_number_has_failed() {
+        let (_, mut report) = driven();
+        let metrics = report.results[6].outcome.as_mut().expect("driven");
+        metrics.jerk_rms = f64::NAN;
+        let back = drives_from_bytes(&drives_to_bytes(&report.results)).expect("drives");
+        let back = RunReport::of_drives("pid", "cpu", back);
+        let told = run_markdown(&back);
+        assert!(
+            told.contains("3 failed") && told.contains("jerk_rms is NaN"),
+            "{told}"
+        );
+        assert!(run_json(&back).is_ok());
+    }
+
+    #[test]
     fn figures_that_no_drive_has_make_a_report_too() {
         let (_, mut report) = driven();
         for result in &mut report.results {

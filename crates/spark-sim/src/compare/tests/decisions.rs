@@ -391,6 +391,19 @@ fn runs_of_different_scenarios_are_not_compared() {
     let mut other = rmses(1, &[1.0, 2.0]);
     other.results[1].family = Some("bends".to_owned());
     refused(&other);
+    // The names are the same, what they stand for is not.
+    let [mut one, mut other] = [rmses(1, &[1.0, 2.0]), rmses(1, &[1.0, 2.0])];
+    one.scenarios = Some("2, 00ff".to_owned());
+    let compared = |b: &RunReport, c: &RunReport| compare(b, c, &CompareOptions::default());
+    assert!(compared(&one, &other).is_ok(), "one of them does not say");
+    other.scenarios.clone_from(&one.scenarios);
+    assert!(compared(&one, &other).is_ok());
+    other.scenarios = Some("2, 00fe".to_owned());
+    let told = compared(&one, &other).unwrap_err().to_string();
+    assert!(
+        told.contains("2, 00ff") && told.contains("2, 00fe"),
+        "{told}"
+    );
 }
 
 #[test]

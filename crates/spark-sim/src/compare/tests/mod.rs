@@ -18,6 +18,7 @@ fn run(seed: u64, outcomes: impl IntoIterator<Item = Outcome>) -> RunReport {
     let results = outcomes.into_iter().enumerate();
     RunReport {
         algorithm: format!("run {seed}"),
+        scenarios: None,
         results: results
             .map(|(index, outcome)| ScenarioResult {
                 index,

@@ -15,7 +15,7 @@ use sparkpilot::sim::scenario::Scenario;
 
 use super::controllers::Controller;
 use super::run::run_options;
-use super::suites::Scenarios;
+use super::suites::{Scenarios, words_of};
 
 /// Compare two controllers, scenario by scenario
 #[derive(clap::Args)]
@@ -60,6 +60,9 @@ pub(crate) struct Arguments {
     folder: Option<PathBuf>,
 }
 
+/// Most bytes of a run's JSON, of which a drive has about 1,500.
+const MOST_BYTES: u64 = 4 << 30;
+
 /// Drives or reads both, writes the reports, prints the verdict.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
     let runs = [&arguments.baseline_run, &arguments.candidate_run];
@@ -78,6 +81,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
             let told = "two runs that were driven before have their scenarios; name none";
             return Err(Usage(told.to_owned()).into());
         }
+        0 if arguments.threads.is_some() => {
+            let told = "--threads does nothing for two runs that were driven before";
+            return Err(Usage(told.to_owned()).into());
+        }
         0 => Vec::new(),
         _ => arguments.scenarios.load()?,
     };
@@ -88,16 +95,23 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
     // Files first: one that cannot be read takes no drive away.
     let [old, new] = runs.map(|run| run.as_deref().map(read).transpose());
     let (old, new) = (old?, new?);
+    let words = match n_driven {
+        1 => Some(words_of(&scenarios)?),
+        _ => None,
+    };
     let side = |saved: Option<RunReport>, controller: Option<Controller>| match (saved, controller)
     {
         (Some(run), _) => Ok(run),
-        (None, Some(controller)) => Ok(drive(
-            &simulator,
-            &scenarios,
-            arguments.replicates,
-            controller,
-            &bar,
-        )),
+        (None, Some(controller)) => Ok(RunReport {
+            scenarios: words.clone(),
+            ..drive(
+                &simulator,
+                &scenarios,
+                arguments.replicates,
+                controller,
+                &bar,
+            )
+        }),
         (None, None) => Err(Usage("each side is a controller or a run".to_owned())),
     };
     let baseline = side(old, arguments.baseline)?;
@@ -127,11 +141,16 @@ fn drive(
     })
 }
 
-/// A run that was written down.
+/// A run that was written down. One that does not say which scenarios it is of is refused: names do not tell.
 fn read(path: &Path) -> Result<RunReport, Box<dyn Error>> {
-    let bytes = input::read(path)?;
+    let is_object = |first: &[u8]| first.trim_ascii_start().starts_with(b"{");
+    let bytes = input::read_limited(path, MOST_BYTES, "a run's JSON", is_object)?;
     let text = String::from_utf8(bytes).map_err(about(path))?;
-    Ok(read_run_json(&text).map_err(about(path))?)
+    let run = read_run_json(&text).map_err(about(path))?;
+    match run.scenarios {
+        Some(_) => Ok(run),
+        None => Err(about(path)("it does not say which scenarios it is of; write it again").into()),
+    }
 }
 
 /// The page, with the two worst regressions driven once more and recorded, if both sides were driven.

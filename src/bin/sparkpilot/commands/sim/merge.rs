@@ -1,14 +1,16 @@
 //! `sparkpilot sim merge`: the chunks that shards of `sim run` wrote, as the report of one run.
 
 use std::error::Error;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use sparkpilot::shards::{Merge, Run};
+use spark_program::{about, output, place};
+use sparkpilot::shards::Merge;
 use sparkpilot::sim::run::{DRIVES_FORMAT, RunReport, ScenarioResult, drives_from_bytes};
 
-use super::run::tell;
-use super::shards::{CONTROLLER, DEVICE, DRIVES, REPLICATES, WORK};
+use super::run::{refuse_name_of_chunk, tell};
+use super::shards::{CONTROLLER, DEVICE, DRIVES, REPLICATES, SCENARIOS, WORK};
 
 /// Put the shards of a run together
 #[derive(clap::Args)]
@@ -29,7 +31,8 @@ pub(crate) struct Arguments {
 /// Merges, writes, prints.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
     if let Some(path) = &arguments.json {
-        spark_program::place::file(path)?;
+        refuse_name_of_chunk(path)?;
+        place::file(path)?;
     }
     let merge = Merge::of(&arguments.folders)?;
     let identity = &merge.run().identity;
@@ -41,27 +44,37 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
         )
         .into());
     }
-    let mut results = Vec::new();
-    for payload in merge.payloads() {
-        results.append(&mut drives_from_bytes(&payload?)?);
+    let replicates = identity.value(REPLICATES).and_then(|n| n.parse().ok());
+    let replicates: usize = replicates.ok_or("the chunks do not say how many replicates")?;
+    for path in merge.paths() {
+        output::keep_apart([path], arguments.json.as_deref())?;
     }
-    check(merge.run(), &results)?;
-    let report = RunReport::of_drives(line(CONTROLLER), line(DEVICE), results);
+    let mut results = Vec::new();
+    for (chunk, (path, payload)) in (0..).zip(merge.paths().zip(merge.payloads())) {
+        let mut drives = drives_from_bytes(&payload?).map_err(about(path))?;
+        let numbers = merge.run().plan.items(chunk);
+        check(&drives, replicates, numbers).map_err(about(path))?;
+        results.append(&mut drives);
+    }
+    let report = RunReport {
+        scenarios: identity.value(SCENARIOS).map(str::to_owned),
+        ..RunReport::of_drives(line(CONTROLLER), line(DEVICE), results)
+    };
     tell(&report, arguments.json.as_deref())
 }
 
 /// A whole chunk may still hold what its program should not have written.
-fn check(run: &Run, results: &[ScenarioResult]) -> Result<(), Box<dyn Error>> {
-    let replicates = run.identity.value(REPLICATES).and_then(|n| n.parse().ok());
-    let replicates: usize = replicates.ok_or("the chunks do not say how many replicates")?;
+fn check(
+    drives: &[ScenarioResult],
+    replicates: usize,
+    numbers: Range<u64>,
+) -> Result<(), &'static str> {
     let number = |it: &ScenarioResult| {
         let before = it.index.checked_mul(replicates)?;
-        before.checked_add(it.replicate)
+        before.checked_add(it.replicate).map(|number| number as u64)
     };
-    let mut numbers = results.iter().enumerate();
-    let is_in_order = numbers.all(|(place, it)| number(it) == Some(place));
-    match is_in_order && results.len() as u64 == run.plan.n_items() {
+    match drives.iter().map(number).eq(numbers.map(Some)) {
         true => Ok(()),
-        false => Err("the chunks hold other drives than they say".into()),
+        false => Err("the chunk holds other drives than it says"),
     }
 }

@@ -4,15 +4,15 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use spark_program::{count, output, place, printable};
+use spark_program::{Usage, count, output, place, printable};
 use sparkpilot::hal::config::DeviceChoice;
-use sparkpilot::shards::Asked;
+use sparkpilot::shards::{Asked, is_chunk_name};
 use sparkpilot::sim::report::{run_json, run_markdown};
 use sparkpilot::sim::run::{RunOptions, RunReport, Simulator};
 
 use super::controllers::Controller;
 use super::shards;
-use super::suites::Scenarios;
+use super::suites::{Scenarios, words_of};
 
 /// Drive scenarios with one controller
 #[derive(clap::Args)]
@@ -40,7 +40,8 @@ pub(crate) struct Arguments {
     /// Write every drive's figures as JSON
     #[arg(long, value_name = "FILE", conflicts_with = "shard")]
     json: Option<PathBuf>,
-    /// Drive a part, from 1/N to N/N; auto: the one that the launcher says, or a launcher's name
+    /// Drive a part, from 1/N to N/N; auto: the one that the launcher says, or the launcher's name instead: open-mpi,
+    /// pmi, torchrun, slurm, slurm-array, kubernetes. With /N behind it: auto/N, where the launcher does not say N
     #[arg(long, value_name = "K/N|auto", requires = "folder")]
     shard: Option<Asked>,
     /// Write the part's chunks here, and skip those that are there
@@ -53,6 +54,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
     let read = arguments.scenarios.file().map(PathBuf::as_path);
     output::keep_apart(read, arguments.json.as_deref())?;
     if let Some(path) = &arguments.json {
+        refuse_name_of_chunk(path)?;
         place::file(path)?;
     }
     let shard = arguments.shard.map(shards::shard).transpose()?;
@@ -72,11 +74,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
     }
     let n_drives = scenarios.len() * arguments.replicates;
     let bar = spark_program::progress(Some(n_drives as u64));
-    let report =
+    let mut report =
         simulator.run_replicates_with_progress(&scenarios, arguments.replicates, &factory, |n| {
             bar.set_position(n as u64)
         });
     bar.finish_and_clear();
+    if arguments.json.is_some() {
+        report.scenarios = Some(words_of(&scenarios)?);
+    }
     tell(&report, arguments.json.as_deref())
 }
 
@@ -88,6 +93,17 @@ pub(super) fn tell(report: &RunReport, json: Option<&Path>) -> Result<ExitCode, 
     print!("{}", printable(&run_markdown(report)));
     let has_failed = report.results.iter().any(|it| it.outcome.is_err());
     Ok(ExitCode::from(u8::from(has_failed)))
+}
+
+/// A report in the place of a chunk would be the end of it, and one beside chunks be taken for a damaged one.
+pub(super) fn refuse_name_of_chunk(json: &Path) -> Result<(), Usage> {
+    match is_chunk_name(json) {
+        true => Err(Usage(format!(
+            "`{}` is to be written and has the name of a shard's chunk",
+            json.display()
+        ))),
+        false => Ok(()),
+    }
 }
 
 /// On the CPU.

@@ -24,6 +24,7 @@ use sparkpilot::sim::run::{DRIVES_FORMAT, RunOptions, Simulator, drives_to_bytes
 use sparkpilot::sim::scenario::Scenario;
 
 use super::platform::hash_of_functions;
+use super::suites::words_of;
 
 /// Drives of a chunk, whatever the number of processes: a block of the simulator.
 const N_DRIVES_PER_CHUNK: usize = 64;
@@ -35,6 +36,7 @@ pub(super) const WORK: &str = "sparkpilot sim run";
 pub(super) const CONTROLLER: &str = "controller";
 pub(super) const REPLICATES: &str = "replicates";
 pub(super) const DEVICE: &str = "device";
+pub(super) const SCENARIOS: &str = "scenarios";
 pub(super) const DRIVES: &str = "format of drives";
 
 /// What every shard of a run is told alike.
@@ -66,13 +68,19 @@ pub(super) fn drive(
     shard: Shard,
     folder: &Path,
 ) -> Result<(), Box<dyn Error>> {
-    place::folder(folder)?;
     let run = run_of(whole, simulator)?;
-    let (folder, found) = Folder::open(folder, &run)?;
+    // One that is there and complete need not be one that can be written to.
+    if !folder.is_dir() {
+        place::folder(folder)?;
+    }
+    let (chunks, found) = Folder::open(folder, &run)?;
     let own: Vec<u64> = run.plan.chunks_of(shard).collect();
     let is_done = |chunk: &&u64| found.done.contains(chunk);
     let n_done = own.iter().filter(is_done).count();
     let left: Vec<u64> = own.iter().filter(|it| !is_done(it)).copied().collect();
+    if !left.is_empty() {
+        place::folder(folder)?;
+    }
     for (path, damage) in &found.damaged {
         spark_program::tell(format_args!("`{}`: {damage}", path.display()));
     }
@@ -81,20 +89,21 @@ pub(super) fn drive(
         each.map(|items| items.end - items.start).sum()
     };
     let bar = spark_program::progress(Some(n_drives(&left)));
-    for chunks in left.chunks(N_CHUNKS_AT_ONCE) {
-        let drives = chunks.iter().flat_map(|&chunk| run.plan.items(chunk));
+    for some in left.chunks(N_CHUNKS_AT_ONCE) {
+        let drives = some.iter().flat_map(|&chunk| run.plan.items(chunk));
         let (all, replicates) = (whole.scenarios, whole.n_replicates);
         let numbers = drives.map(|drive| drive as usize);
         let report = simulator.run_drives(all, replicates, numbers, whole.factory, |_| {});
         let mut results = &report.results[..];
-        for &chunk in chunks {
+        for &chunk in some {
             let (own, others) = results.split_at(n_drives(&[chunk]) as usize);
             results = others;
-            postponed(|| folder.write(chunk, &drives_to_bytes(own)))?;
+            postponed(|| chunks.write(chunk, &drives_to_bytes(own)))?;
         }
-        bar.inc(n_drives(chunks));
+        bar.inc(n_drives(some));
     }
     bar.finish_and_clear();
+    chunks.look_again()?;
     println!(
         "shard {shard}: {} of {} chunks; {n_done} were there, {} driven ({} drives)",
         own.len(),
@@ -107,14 +116,9 @@ pub(super) fn drive(
 
 /// Which run it is: all that a drive's figures hang on.
 fn run_of(whole: &Whole<'_>, simulator: &Simulator) -> Result<Run, Box<dyn Error>> {
-    let mut scenarios = Fingerprint::new();
-    for scenario in whole.scenarios {
-        scenarios.add(serde_json::to_vec(scenario)?);
-    }
     // Their number changes no drive.
     let mut options = whole.options;
     options.threads = None;
-    let n_scenarios = whole.scenarios.len();
     let program = hash_of_this_program()?;
     let identity = Identity::new(WORK)
         .with(DRIVES, DRIVES_FORMAT.to_string())
@@ -129,8 +133,8 @@ fn run_of(whole: &Whole<'_>, simulator: &Simulator) -> Result<Run, Box<dyn Error
         .with(CONTROLLER, whole.factory.name())
         .with("options", hash_of(&options))
         .with(REPLICATES, whole.n_replicates.to_string())
-        .with("scenarios", format!("{n_scenarios}, {}", scenarios.hex()));
-    let n_drives = n_scenarios as u64 * whole.n_replicates as u64;
+        .with(SCENARIOS, words_of(whole.scenarios)?);
+    let n_drives = whole.scenarios.len() as u64 * whole.n_replicates as u64;
     Ok(Run {
         identity,
         plan: Plan::new(n_drives, N_DRIVES_PER_CHUNK as u64)?,

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use spark_program::{Usage, count};
+use sparkpilot::shards::Fingerprint;
 use sparkpilot::sim::scenario::file::ScenarioFile;
 use sparkpilot::sim::scenario::lateral::{lateral_steps, longitudinal_steps};
 use sparkpilot::sim::scenario::ncap::{self, CarToCarRear, Protocol};
@@ -64,6 +65,15 @@ impl Suite {
             Self::NcapBraking => all(ncap::braking(Protocol::V2023)),
         }
     }
+}
+
+/// What scenarios are, in words: their number, and a SHA-256 of all that they say, seeds too.
+pub(super) fn words_of(scenarios: &[Scenario]) -> Result<String, Box<dyn Error>> {
+    let mut hash = Fingerprint::new();
+    for scenario in scenarios {
+        hash.add(serde_json::to_vec(scenario)?);
+    }
+    Ok(format!("{}, {}", scenarios.len(), hash.hex()))
 }
 
 /// Which scenarios to drive.
