@@ -73,7 +73,7 @@ pub fn write_with<E: From<io::Error>>(
         Place::Stream => return fill(&File::options().append(true).open(path)?, write),
         Place::File { path, permissions } => (path, permissions),
     };
-    put(&path, permissions, write)
+    put(&path, permissions, If::Any, write)
 }
 
 /// As [`write_with`], for files of the program's own: whatever is at `path`, a link or a pipe too, is
@@ -86,13 +86,33 @@ pub fn replace_with<E: From<io::Error>>(
     path: &Path,
     write: impl FnOnce(&mut dyn Write) -> Result<(), E>,
 ) -> Result<(), E> {
-    put(path, None, write)
+    put(path, None, If::Any, write)
+}
+
+/// As [`replace_with`], where there is nothing yet: of several processes that create one file, one does.
+///
+/// # Errors
+///
+/// [`ErrorKind::AlreadyExists`](io::ErrorKind::AlreadyExists) if there is something, that of `write`, or what the operating
+/// system said; then nothing stays behind.
+pub fn create_with<E: From<io::Error>>(
+    path: &Path,
+    write: impl FnOnce(&mut dyn Write) -> Result<(), E>,
+) -> Result<(), E> {
+    put(path, None, If::Absent, write)
+}
+
+/// What may have the name of a new file.
+enum If {
+    Any,
+    Absent,
 }
 
 /// Writes a new file and gives it the name.
 fn put<E: From<io::Error>>(
     path: &Path,
     permissions: Option<fs::Permissions>,
+    there: If,
     write: impl FnOnce(&mut dyn Write) -> Result<(), E>,
 ) -> Result<(), E> {
     let temporary = temporary_file(path)?;
@@ -101,7 +121,11 @@ fn put<E: From<io::Error>>(
         temporary.as_file().set_permissions(permissions)?;
     }
     temporary.as_file().sync_all()?;
-    temporary.persist(path).map_err(|error| error.error)?;
+    let named = match there {
+        If::Any => temporary.persist(path),
+        If::Absent => temporary.persist_noclobber(path),
+    };
+    named.map_err(|error| error.error)?;
     // The new name lasts only when its folder is on the disk; some file systems cannot say so, and
     // the file is whole either way.
     if let Ok(folder) = File::open(folder_of(path)) {

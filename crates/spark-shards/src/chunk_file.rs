@@ -28,6 +28,8 @@ pub(crate) const FORMAT: u32 = 1;
 pub const MOST_PAYLOAD_BYTES: u64 = 256 << 20;
 /// Most bytes of what stands around a payload.
 const MOST_HEADER_BYTES: u64 = 1 << 20;
+/// Most lines that say what a run is of: people compare them.
+const MOST_LINES: usize = 1024;
 /// Most bytes of a chunk's file.
 pub(crate) const MOST_BYTES: u64 = MOST_PAYLOAD_BYTES + MOST_HEADER_BYTES;
 
@@ -63,7 +65,7 @@ impl From<Damage> for Unreadable {
 /// # Errors
 ///
 /// In words, for a run without such a chunk, and for what is too long: a payload beyond
-/// [`MOST_PAYLOAD_BYTES`], or lines beyond a mebibyte.
+/// [`MOST_PAYLOAD_BYTES`], or more than 1,024 lines, or a mebibyte of them.
 pub fn encode(run: &Run, number: u64, payload: &[u8]) -> Result<Vec<u8>, &'static str> {
     if number >= run.plan.n_chunks() {
         return Err("the run has no such chunk");
@@ -72,9 +74,8 @@ pub fn encode(run: &Run, number: u64, payload: &[u8]) -> Result<Vec<u8>, &'stati
         return Err("its results are too long");
     }
     let lines = &run.identity.lines;
-    let n_text_bytes: usize = lines.iter().map(|(a, b)| a.len() + b.len() + 8).sum();
-    if n_text_bytes as u64 + 128 > MOST_HEADER_BYTES {
-        return Err("the lines that say what it is of are too long");
+    if !are_few(lines) {
+        return Err("the lines that say what it is of are too long, or too many");
     }
     let mut bytes = beginning(run);
     bytes.reserve(payload.len() + 64);
@@ -87,6 +88,12 @@ pub fn encode(run: &Run, number: u64, payload: &[u8]) -> Result<Vec<u8>, &'stati
     let checksum = Sha256::digest(&bytes);
     bytes.extend_from_slice(&checksum);
     Ok(bytes)
+}
+
+/// Whether lines are no more than a chunk may have.
+fn are_few(lines: &[(String, String)]) -> bool {
+    let n_text_bytes: usize = lines.iter().map(|(a, b)| a.len() + b.len() + 8).sum();
+    lines.len() <= MOST_LINES && n_text_bytes as u64 + 128 <= MOST_HEADER_BYTES
 }
 
 /// The bytes with which every chunk of a run begins, and none of another run of this format.
@@ -140,11 +147,18 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Chunk, Unreadable> {
         return Err(Unreadable::Format(format));
     }
     let mut lines = Vec::new();
-    for _ in 0..rest.u32("number of lines")? {
+    let misfit = |what| Damage::Misfit { what };
+    let n_lines = rest.u32("number of lines")?;
+    if n_lines as usize > MOST_LINES {
+        return Err(misfit("number of lines").into());
+    }
+    for _ in 0..n_lines {
         let (name, value) = (rest.text()?, rest.text()?);
         lines.push((name, value));
     }
-    let misfit = |what| Damage::Misfit { what };
+    if !are_few(&lines) {
+        return Err(misfit("length of lines").into());
+    }
     let n_items = rest.u64("number of items")?;
     let chunk_len = rest.u64("chunk's length")?;
     let plan = Plan::new(n_items, chunk_len).map_err(|_| misfit("chunk's length"))?;

@@ -32,6 +32,8 @@ use crate::error::{Damage, Remedy, ShardError};
 use crate::plan::whole;
 use crate::{Run, encode};
 
+/// How often somebody may take a chunk away again while it is written.
+const MOST_TRIES: usize = 8;
 /// Digits of a chunk's number in a file's name, at least.
 const N_DIGITS: usize = 8;
 
@@ -147,24 +149,38 @@ impl Folder {
                 reason,
             })?;
         let path = self.path_of(chunk);
-        match read(&path) {
-            Ok(Read::Whole { chunk: there, hash }) => {
-                let differences = self.run.differences(&there.run);
-                if !differences.is_empty() {
-                    return Err(ShardError::Foreign { path, differences });
+        let unwritten = |source| ShardError::Unwritten {
+            path: path.clone(),
+            source,
+        };
+        for _ in 0..MOST_TRIES {
+            match read(&path) {
+                Ok(Read::Whole { chunk: there, hash }) => {
+                    let differences = self.run.differences(&there.run);
+                    if !differences.is_empty() {
+                        return Err(ShardError::Foreign { path, differences });
+                    }
+                    let is_same = hash[..] == Sha256::digest(&bytes)[..];
+                    return match is_same {
+                        true => Ok(()),
+                        false => Err(ShardError::Unlike { path }),
+                    };
                 }
-                let is_same = hash[..] == Sha256::digest(&bytes)[..];
-                return match is_same {
-                    true => Ok(()),
-                    false => Err(ShardError::Unlike { path }),
-                };
+                Ok(Read::Damaged(_)) => {
+                    return spark_files::replace_with(&path, |out| out.write_all(&bytes))
+                        .map_err(unwritten);
+                }
+                Err(ShardError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => {}
+                // What cannot be read may be whole.
+                Err(error) => return Err(error),
             }
-            Err(newer @ ShardError::Format { .. }) => return Err(newer),
-            // There is none, or what there is cannot be used.
-            Ok(Read::Damaged(_)) | Err(_) => {}
+            // Of processes that find nothing one writes; the others find what it wrote.
+            match spark_files::create_with(&path, |out| out.write_all(&bytes)) {
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                done => return done.map_err(unwritten),
+            }
         }
-        spark_files::replace_with(&path, |out| out.write_all(&bytes))
-            .map_err(|source| ShardError::Unwritten { path, source })
+        Err(unwritten(ErrorKind::AlreadyExists.into()))
     }
 }
 

@@ -106,12 +106,29 @@ fn parts_that_do_not_fit_are_refused_under_a_right_checksum() {
     assert_eq!(decode(&sealed(longer)), Err(Damage::Misfit { what }));
 }
 
+/// Lines are compared with one another, so that millions of them would take hours.
+#[test]
+fn more_lines_than_are_written_are_not_read() {
+    let mut bytes = b"SPKSHARD".to_vec();
+    for number in [1_u32, 500_000] {
+        bytes.extend_from_slice(&number.to_le_bytes());
+    }
+    bytes.resize(bytes.len() + 8 * 500_000, 0);
+    let what = "number of lines";
+    assert_eq!(decode(&sealed(bytes)), Err(Damage::Misfit { what }));
+}
+
 #[test]
 fn what_is_no_chunk_of_the_run_is_not_written() {
     assert!(encode(&run(), 3, b"").is_err(), "there are chunks 0 to 2");
     let mut long = run();
     long.identity = long.identity.with("long", "x".repeat(2 << 20));
     assert!(encode(&long, 0, b"").is_err());
+    let mut many = run();
+    for i in 0..1100 {
+        many.identity = many.identity.with(i.to_string(), "");
+    }
+    assert!(encode(&many, 0, b"").is_err());
     assert!(Plan::new(1, 0).is_err());
     let none = Plan::new(0, 5).unwrap();
     assert_eq!(none.n_chunks(), 0);

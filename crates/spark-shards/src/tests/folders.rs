@@ -327,6 +327,37 @@ fn whole_chunks_are_not_written_over() {
     folder.write(0, b"other results").unwrap();
 }
 
+/// Whoever is told that a chunk is written finds it there, however many write it at once.
+#[test]
+fn of_processes_that_write_one_chunk_at_once_one_is_told() {
+    let mut other = run();
+    other.identity = other.identity.with("model", "m");
+    for _ in 0..50 {
+        let place = tempfile::tempdir().unwrap();
+        let [folder, beside] =
+            [&run(), &other].map(|run| Folder::open(place.path(), run).unwrap().0);
+        let writers: [(&Folder, &[u8]); 4] = [
+            (&folder, b"results"),
+            (&folder, b"unlike"),
+            (&beside, b"results"),
+            (&beside, b"unlike"),
+        ];
+        let told: Vec<bool> = std::thread::scope(|scope| {
+            let write = |(folder, payload): (&'_ Folder, &'_ [u8])| folder.write(0, payload);
+            let threads = writers.map(|writer| scope.spawn(move || write(writer)));
+            threads
+                .into_iter()
+                .map(|it| it.join().unwrap().is_ok())
+                .collect()
+        });
+        assert_eq!(told.iter().filter(|&&is_ok| is_ok).count(), 1, "{told:?}");
+        let file = fs::read(place.path().join(file_name(0))).unwrap();
+        let winner = told.iter().position(|&is_ok| is_ok).unwrap();
+        let run = if winner < 2 { &run() } else { &other };
+        assert_eq!(file, encode(run, 0, writers[winner].1).unwrap());
+    }
+}
+
 #[test]
 fn what_killed_processes_and_people_leave_is_no_chunk() {
     let place = tempfile::tempdir().unwrap();
