@@ -88,7 +88,7 @@ fn parts_that_do_not_fit_are_refused_under_a_right_checksum() {
         (at(24), "range of items"),
         (at(32), "range of items"),
         (at(40), "range of items"),
-        (12, "line"),
+        (12, "number of lines"),
         (16, "line"),
     ] {
         let mut bytes = body.to_vec();
