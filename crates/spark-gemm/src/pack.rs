@@ -20,17 +20,70 @@ use crate::panel::{packed_len, panel_offset, panels};
 /// Where a matrix is.
 #[derive(Clone, Copy)]
 pub(crate) struct Source {
-    pub(crate) first: *const f32,
+    first: *const f32,
     pub(crate) row_stride: isize,
     pub(crate) column_stride: isize,
 }
 
 impl Source {
+    /// A matrix whose element `(k, n)` is at `first[k * row_stride + n * column_stride]`.
+    pub(crate) fn new(first: *const f32, (row_stride, column_stride): (isize, isize)) -> Self {
+        Self {
+            first,
+            row_stride,
+            column_stride,
+        }
+    }
+
     /// Where element `(k, n)` is.
     pub(crate) fn at(&self, k: usize, n: usize) -> *const f32 {
         let offset = k as isize * self.row_stride + n as isize * self.column_stride;
         self.first.wrapping_offset(offset)
     }
+}
+
+/// A vector of columns, and its place in a packed matrix.
+pub(crate) struct Columns {
+    pub(crate) source: Source,
+    /// So many of them exist.
+    pub(crate) valid: usize,
+    pub(crate) to: *mut f32,
+    /// Elements from one row of the result to the next.
+    pub(crate) stride: usize,
+}
+
+/// The `n` columns of `source`, vector by vector, for a packed matrix of `rows` rows.
+///
+/// # Panics
+///
+/// If `packed` does not hold [`packed_len`].
+pub(crate) fn columns(
+    isa: Isa,
+    source: Source,
+    (rows, n): (usize, usize),
+    packed: &mut [f32],
+) -> impl Iterator<Item = Columns> {
+    let lanes = isa.lanes();
+    assert!(
+        packed_len(isa, rows, n) <= packed.len(),
+        "`packed` holds a matrix"
+    );
+    let to = packed.as_mut_ptr();
+    panels(isa, n).flat_map(move |panel| {
+        let width = panel.vectors * lanes;
+        (0..width).step_by(lanes).map(move |column| {
+            let first = panel.column + column;
+            Columns {
+                source: Source {
+                    first: source.at(0, first),
+                    ..source
+                },
+                valid: n.saturating_sub(first).min(lanes),
+                to: to.wrapping_add(panel_offset(panel, rows) + column),
+                stride: width,
+            }
+        })
+    })
 }
 
 /// Packs element `(k, n)` at `source[k * row_stride + n * column_stride]`.
@@ -45,59 +98,21 @@ impl Source {
 pub unsafe fn pack(
     isa: Isa,
     source: *const f32,
-    (row_stride, column_stride): (isize, isize),
+    strides: (isize, isize),
     (depth, n): (usize, usize),
     packed: &mut [f32],
 ) {
-    let lanes = isa.lanes();
-    assert!(
-        packed_len(isa, depth, n) <= packed.len(),
-        "`packed` holds a matrix"
-    );
-    let source = Source {
-        first: source,
-        row_stride,
-        column_stride,
-    };
-    for panel in panels(isa, n) {
-        let width = panel.vectors * lanes;
-        let start = panel_offset(panel, depth);
-        let to = packed[start..start + depth * width].as_mut_ptr();
-        for column in (0..width).step_by(lanes) {
-            let first = panel.column + column;
-            // A vector of columns; its rows are `width` apart.
-            let block = Block {
-                source: Source {
-                    first: source.at(0, first),
-                    ..source
-                },
-                depth,
-                valid: n.saturating_sub(first).min(lanes),
-                to: to.wrapping_add(column),
-                stride: width,
-            };
-            let block = &block;
-            // SAFETY: the source is guaranteed by the caller; the block lies inside `packed`.
-            unsafe { dispatch!(isa, pack_block(block: &Block) => (block)) };
-        }
+    for block in columns(isa, Source::new(source, strides), (depth, n), packed) {
+        let block = &block;
+        // SAFETY: the source is guaranteed by the caller; the columns lie inside `packed`.
+        unsafe { dispatch!(isa, pack_block(block: &Columns, depth: usize) => (block, depth)) };
     }
 }
 
-/// A vector of columns, `valid` of which exist.
-struct Block {
-    source: Source,
-    depth: usize,
-    valid: usize,
-    to: *mut f32,
-    /// Elements from one row of the result to the next.
-    stride: usize,
-}
-
 #[inline(always)]
-unsafe fn pack_block<S: Simd>(block: &Block) {
-    let Block { depth, valid, .. } = *block;
+unsafe fn pack_block<S: Simd>(block: &Columns, depth: usize) {
+    let Columns { source, valid, .. } = *block;
     let is_whole = valid == S::LANES;
-    let source = block.source;
     // SAFETY: the caller of `pack` vouches for the source; rows of the result take a
     // vector.
     unsafe {
@@ -136,26 +151,34 @@ unsafe fn pack_block<S: Simd>(block: &Block) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+
+    /// A matrix by rows, by columns, and as every other element of rows twice as long, with the strides of each.
+    pub(crate) fn in_every_order(
+        matrix: &[f32],
+        depth: usize,
+        n: usize,
+    ) -> [(Vec<f32>, (isize, isize)); 3] {
+        let spread = matrix.iter().flat_map(|&v| [v, -1.0]).collect();
+        let by_column = (0..depth * n)
+            .map(|i| matrix[i % depth * n + i / depth])
+            .collect();
+        let (depth, n) = (depth as isize, n as isize);
+        [
+            (matrix.to_vec(), (n, 1)),
+            (by_column, (1, depth)),
+            (spread, (2 * n, 2)),
+        ]
+    }
 
     #[test]
     fn every_order_and_shape_lands_where_the_kernel_reads() {
         for isa in Isa::available() {
             for (depth, n) in [(1, 1), (4, isa.lanes()), (7, 37), (64, 5), (3, 197), (0, 4)] {
                 let matrix: Vec<f32> = (0..depth * n).map(|i| i as f32 + 1.0).collect();
-                // By rows, by columns, and every other element of rows twice as long.
-                let spread: Vec<f32> = matrix.iter().flat_map(|&v| [v, -1.0]).collect();
-                let by_column: Vec<f32> = (0..depth * n)
-                    .map(|i| matrix[i % depth * n + i / depth])
-                    .collect();
-                for (source, strides) in [
-                    (&matrix, (n, 1)),
-                    (&by_column, (1, depth)),
-                    (&spread, (2 * n, 2)),
-                ] {
+                for (source, strides) in in_every_order(&matrix, depth, n) {
                     let mut packed = vec![f32::NAN; packed_len(isa, depth, n)];
-                    let strides = (strides.0 as isize, strides.1 as isize);
                     // SAFETY: the strides reach every element of the source and none beyond.
                     unsafe { pack(isa, source.as_ptr(), strides, (depth, n), &mut packed) };
                     for panel in panels(isa, n) {

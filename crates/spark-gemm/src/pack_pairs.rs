@@ -21,8 +21,7 @@ use std::arch::x86_64::{
 use spark_simd::{Avx512, Avx512Bf16, Isa, Simd};
 
 use crate::layout::PackedLayout;
-use crate::pack::Source;
-use crate::panel::{panel_offset, panels};
+use crate::pack::{Columns, Source, columns};
 
 const LANES: usize = Avx512::LANES;
 
@@ -38,56 +37,19 @@ const LANES: usize = Avx512::LANES;
 pub unsafe fn pack_pairs(
     isa: Isa,
     source: *const f32,
-    (row_stride, column_stride): (isize, isize),
+    strides: (isize, isize),
     (depth, n): (usize, usize),
     packed: &mut [f32],
 ) {
-    let layout = PackedLayout::Bf16Dot;
     assert!(
         Avx512Bf16::of(isa).is_some(),
         "a processor with dot products of bf16"
     );
-    assert!(
-        layout.packed_len(isa, 1, depth, n) <= packed.len(),
-        "`packed` holds a matrix"
-    );
-    let source = Source {
-        first: source,
-        row_stride,
-        column_stride,
-    };
-    let words = layout.words(depth);
-    for panel in panels(isa, n) {
-        let width = panel.vectors * LANES;
-        let start = panel_offset(panel, words);
-        let to = packed[start..start + words * width].as_mut_ptr();
-        for column in (0..width).step_by(LANES) {
-            let first = panel.column + column;
-            let columns = Columns {
-                source: Source {
-                    first: source.at(0, first),
-                    ..source
-                },
-                depth,
-                valid: n.saturating_sub(first).min(LANES),
-                to: to.wrapping_add(column),
-                stride: width,
-            };
-            // SAFETY: the source is guaranteed by the caller; the columns lie inside `packed`; the token stands for the
-            // features.
-            unsafe { pack_columns(&columns) };
-        }
+    let rows = PackedLayout::Bf16Dot.words(depth);
+    for block in columns(isa, Source::new(source, strides), (rows, n), packed) {
+        // SAFETY: the source is guaranteed by the caller; the columns lie inside `packed`; the token stands for the features.
+        unsafe { pack_columns(&block, depth) };
     }
-}
-
-/// A vector of columns, `valid` of which exist.
-struct Columns {
-    source: Source,
-    depth: usize,
-    valid: usize,
-    to: *mut f32,
-    /// Words from one pair of rows of the result to the next.
-    stride: usize,
 }
 
 /// The nearest bf16 of `low` and of `high`, pair by pair.
@@ -101,8 +63,8 @@ unsafe fn paired(low: __m512, high: __m512) -> __m512 {
 }
 
 spark_simd::features! { compile Avx512
-    unsafe fn pack_columns(columns: &Columns) {
-        let Columns { source, depth, valid, to, stride } = *columns;
+    unsafe fn pack_columns(columns: &Columns, depth: usize) {
+        let Columns { source, valid, to, stride } = *columns;
         // SAFETY: the caller of `pack_pairs` vouches for the source; rows of the result take a vector.
         unsafe {
             let row = |k: usize| {
@@ -140,6 +102,8 @@ mod tests {
     use half::bf16;
 
     use super::*;
+    use crate::pack::tests::in_every_order;
+    use crate::panel::{panel_offset, panels};
 
     #[test]
     fn every_order_and_shape_lands_where_the_kernel_reads() {
@@ -158,19 +122,9 @@ mod tests {
             (0, 4),
         ] {
             let matrix: Vec<f32> = (0..depth * n).map(|i| (i as f32 + 1.0) / 3.0).collect();
-            // By rows, by columns, and every other element of rows twice as long.
-            let spread: Vec<f32> = matrix.iter().flat_map(|&v| [v, -1.0]).collect();
-            let by_column: Vec<f32> = (0..depth * n)
-                .map(|i| matrix[i % depth * n + i / depth])
-                .collect();
-            for (source, strides) in [
-                (&matrix, (n, 1)),
-                (&by_column, (1, depth)),
-                (&spread, (2 * n, 2)),
-            ] {
+            for (source, strides) in in_every_order(&matrix, depth, n) {
                 let layout = PackedLayout::Bf16Dot;
                 let mut packed = vec![f32::NAN; layout.packed_len(isa, 1, depth, n)];
-                let strides = (strides.0 as isize, strides.1 as isize);
                 // SAFETY: the strides reach every element of the source and none beyond.
                 unsafe { pack_pairs(isa, source.as_ptr(), strides, (depth, n), &mut packed) };
                 for panel in panels(isa, n) {

@@ -69,11 +69,7 @@ impl Folder {
         for file in files(path)? {
             match read(&file)? {
                 Read::Whole { chunk, .. } => {
-                    let differences = run.differences(&chunk.run);
-                    if !differences.is_empty() {
-                        let path = file;
-                        return Err(ShardError::Foreign { path, differences });
-                    }
+                    refuse_foreign(run, &file, &chunk.run)?;
                     found.done.insert(chunk.number);
                 }
                 Read::Damaged(damage) => match remedy(&file, &damage, Some(run)) {
@@ -124,10 +120,7 @@ impl Folder {
                 }
                 Err(error) => return Err(error),
             };
-            let differences = self.run.differences(&chunk.run);
-            if !differences.is_empty() {
-                return Err(ShardError::Foreign { path, differences });
-            }
+            refuse_foreign(&self.run, &path, &chunk.run)?;
         }
         Ok(())
     }
@@ -156,10 +149,7 @@ impl Folder {
         for _ in 0..MOST_TRIES {
             match read(&path) {
                 Ok(Read::Whole { chunk: there, hash }) => {
-                    let differences = self.run.differences(&there.run);
-                    if !differences.is_empty() {
-                        return Err(ShardError::Foreign { path, differences });
-                    }
+                    refuse_foreign(&self.run, &path, &there.run)?;
                     let is_same = hash[..] == Sha256::digest(&bytes)[..];
                     return match is_same {
                         true => Ok(()),
@@ -181,6 +171,18 @@ impl Folder {
             }
         }
         Err(unwritten(ErrorKind::AlreadyExists.into()))
+    }
+}
+
+/// Refuses a chunk at `path` of another run than `run`, with the difference.
+fn refuse_foreign(run: &Run, path: &Path, there: &Run) -> Result<(), ShardError> {
+    let differences = run.differences(there);
+    match differences.is_empty() {
+        true => Ok(()),
+        false => Err(ShardError::Foreign {
+            path: path.to_owned(),
+            differences,
+        }),
     }
 }
 

@@ -70,14 +70,17 @@ impl Shares {
             _ => 0,
         };
         let parts = match whole {
-            0 => (TASKS_PER_THREAD * threads).div_ceil(images.max(1)),
+            0 => (TASKS_PER_THREAD * threads)
+                .div_ceil(images.max(1))
+                .min(height.max(1)),
+            // Of few rows some parts have none.
             _ => threads,
         };
         Self {
             threads,
             whole,
             cut: images - whole * threads,
-            parts: parts.clamp(1, height.max(1)),
+            parts,
         }
     }
 
@@ -92,14 +95,10 @@ impl Shares {
 
     /// The image of a share, and its part if it is cut.
     fn share(&self, index: usize) -> (usize, Option<usize>) {
-        let of_thread = self.whole + self.cut;
-        if self.whole == 0 || self.parts < self.threads {
-            let whole = self.whole * self.threads;
-            return match index.checked_sub(whole) {
-                None => (index, None),
-                Some(rest) => (whole + rest % self.cut, Some(rest / self.cut)),
-            };
+        if self.whole == 0 {
+            return (index % self.cut, Some(index / self.cut));
         }
+        let of_thread = self.whole + self.cut;
         let (thread, own) = (index / of_thread, index % of_thread);
         match own.checked_sub(self.whole) {
             None => (thread * self.whole + own, None),
@@ -323,7 +322,7 @@ mod tests {
                     }
                     let case = format!("{images} images of {height} rows, {threads} threads");
                     assert!(seen.iter().all(|&n| n == 1), "{case}");
-                    if shares.whole > 0 && shares.parts == threads {
+                    if shares.whole > 0 {
                         let (least, most) = (
                             of_thread.iter().min().unwrap(),
                             of_thread.iter().max().unwrap(),
