@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Weights of a network are seldom as long as a huge page, but all of them together are several; they lie side by side, in
-//! the order in which they are packed, which is that of a run. Each begins at a page, so that weights that are given up take
-//! none of their pages with them.
+//! the order in which they are packed, which is that of a run. Each begins at a page, so that all pages of weights that are
+//! given up go back.
 //!
 //! Deliberately absent: taking the place of weights that were given up. Their pages go back to the system, their
 //! addresses with the last weights of the region.
@@ -75,7 +75,7 @@ impl AlignedF32 {
     /// `len` zeros in a region of their own, if the system has them.
     fn in_region(len: usize) -> Option<Self> {
         let region = Region::reserve(len)?;
-        // SAFETY: the only part of a new region.
+        // SAFETY: the only part of a new region, whose beginning is one of a page.
         let part = unsafe { Part::new(Arc::new(region), 0, len) };
         Some(Self {
             memory: Memory::Part(part),
@@ -196,7 +196,7 @@ impl WeightMemory {
         let Some(rest) = rest.as_mut() else {
             return AlignedF32::zeros(len);
         };
-        // SAFETY: from here on no part has been handed out, and the next one begins behind this.
+        // SAFETY: a page from which on no part has been handed out, and the next one begins at a page behind this.
         let part = unsafe { Part::new(Arc::clone(&rest.region), rest.start, len) };
         rest.start = (rest.start + len)
             .next_multiple_of(page)
@@ -250,7 +250,7 @@ mod tests {
             }
         }
         assert!(AlignedF32::try_zeros(usize::MAX).is_none());
-        assert!(std::panic::catch_unwind(|| AlignedF32::zeros(1 << 45)).is_err());
+        assert!(std::panic::catch_unwind(|| AlignedF32::zeros(1 << 50)).is_err());
         assert!(AlignedF32::try_zeros(usize::MAX / 8).is_none());
     }
 

@@ -20,7 +20,6 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-#[cfg(target_os = "linux")]
 use crate::pages::page_bytes;
 
 /// A huge page of x86-64, and of AArch64 with pages of 4 KiB.
@@ -120,7 +119,8 @@ impl Drop for Region {
     }
 }
 
-/// Some elements of a region, which belong to whoever has the part. Their pages are given back with it.
+/// Some elements of a region, from the beginning of a page on, which belong to whoever has the part, with the rest of the last
+/// page. All these pages are given back with it.
 #[derive(Debug)]
 pub(crate) struct Part {
     region: Arc<Region>,
@@ -133,9 +133,14 @@ impl Part {
     ///
     /// # Safety
     ///
-    /// They must lie inside of it, in no other part, and never have been in one.
+    /// They must lie inside of it, begin at a page, be in no other part with what their last page has behind them, and never
+    /// have been in one.
     pub(crate) unsafe fn new(region: Arc<Region>, start: usize, len: usize) -> Self {
         debug_assert!(start + len <= region.len, "a part lies inside its region");
+        debug_assert!(
+            start.is_multiple_of(page_bytes() / size_of::<f32>()),
+            "a part begins at a page"
+        );
         Self { region, start, len }
     }
 
@@ -164,8 +169,9 @@ impl Drop for Part {
     fn drop(&mut self) {
         // The last part takes the whole region with it.
         if Arc::strong_count(&self.region) > 1 {
-            // SAFETY: the elements are this part's, whose owner gives it up.
-            unsafe { self.region.give_back(self.start, self.start + self.len) };
+            let end = (self.start + self.len).next_multiple_of(page_bytes() / size_of::<f32>());
+            // SAFETY: whole pages that are this part's, whose owner gives it up.
+            unsafe { self.region.give_back(self.start, end) };
         }
     }
 }
