@@ -261,6 +261,17 @@ pub enum TrainError {
         /// The folder.
         folder: PathBuf,
     },
+    /// The ranks of a run cannot have as many batches of a step each.
+    #[error("{n_ranks} ranks cannot share out the {n_batches} batches of a step evenly")]
+    Ranks {
+        /// Ranks there are.
+        n_ranks: usize,
+        /// Batches whose gradients make one step.
+        n_batches: usize,
+    },
+    /// Ranks could not tell each other something.
+    #[error("ranks: {0}")]
+    Exchange(Box<dyn std::error::Error + Send + Sync>),
     /// A checkpoint is not of this run.
     #[error("{}: {what} was {was} and is {is}: this is another run", folder.display())]
     OtherRun {

@@ -11,6 +11,7 @@
 //! comparison what training gained beside a bias and a constant                          compare
 //! trainer    order, AdamW, checkpoints, the best epoch; goes on where it was killed      Trainer
 //!            samples in memory and on the disk                                           Samples, StoredSamples
+//! exchange   what processes of one run tell each other                                 GradientExchange, Single
 //! tensorboard events of a run as TensorBoard reads them                                    TensorBoard
 //! ```
 //!
@@ -24,6 +25,7 @@ mod drives;
 mod driving;
 mod error;
 mod exact;
+mod exchange;
 mod loss;
 mod network;
 mod step;
@@ -36,6 +38,7 @@ pub use comparison::{Comparison, Errors, HeadComparison, compare};
 pub use drives::PictureInputs;
 pub use driving::driving_heads;
 pub use error::{Result, TrainError};
+pub use exchange::{ExchangeError, GradientExchange, Single};
 pub use loss::OutputHeads;
 pub use network::{
     AdaptedNetwork, Deployment, LayerSummary, MergedNetwork, Trunk, layers,
@@ -46,7 +49,7 @@ pub use teacher::{Teacher, taught};
 pub use tensorboard::TensorBoard;
 pub use trainer::{
     Decay, Ended, Event, Go, Observer, Outcome, Sample, SampleRange, SampleWriter, Samples,
-    StoredSamples, Trainer, TrainerSettings, digest,
+    StoredSamples, Sum, Trainer, TrainerSettings, digest, digest_of_all,
 };
 
 /// The README's example, so that it is compiled and run with the others.

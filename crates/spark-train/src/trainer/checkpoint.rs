@@ -16,38 +16,19 @@ use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 
-use candle_core::{Device, Tensor as Candle, Var};
+use candle_core::Tensor as Candle;
 use serde::{Deserialize, Serialize};
 use spark_dora::adapter::{CONFIG_FILE, TENSOR_FILE};
 use spark_dora::optim::State;
 
 use crate::error::{Result, TrainError};
 use crate::network::AdaptedNetwork;
+use crate::trainer::state::{Found, Progress};
 
 const NUMBERS_FILE: &str = "trainer.safetensors";
 const STATE_FILE: &str = "trainer.json";
 const MANIFEST_FILE: &str = "manifest.json";
 const LOCK_FILE: &str = ".lock";
-
-/// Where a run is.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Progress {
-    /// Steps made or skipped.
-    pub(crate) step: u64,
-    /// Steps that AdamW has made.
-    pub(crate) made: u64,
-    /// Samples of an epoch.
-    pub(crate) n_samples: usize,
-    /// Sum of the losses of this epoch's steps that were made, and their count.
-    pub(crate) sum: f64,
-    pub(crate) count: u64,
-    /// Best loss of an epoch so far, and the step after it.
-    pub(crate) best: Option<(f64, u64)>,
-    /// Epochs since then.
-    pub(crate) waited: u64,
-    /// Settings that the numbers hang on.
-    pub(crate) settings: Vec<(String, String)>,
-}
 
 #[derive(Serialize, Deserialize)]
 struct Entry {
@@ -219,52 +200,18 @@ impl Folder {
         None
     }
 
-    /// Where a run was when it wrote a checkpoint.
-    pub(crate) fn progress(&self, step: u64) -> Result<Progress> {
-        let path = self.of_step(step).join(STATE_FILE);
-        let bytes = spark_files::read(&path).map_err(failed(&path))?;
-        serde_json::from_slice(&bytes).map_err(|source| TrainError::Json { path, source })
-    }
-
-    /// Sets the variables to a checkpoint's values; gives AdamW's means after so many steps.
-    pub(crate) fn read(&self, step: u64, made: u64, network: &AdaptedNetwork) -> Result<State> {
+    /// A checkpoint, as it was written.
+    pub(crate) fn found(&self, step: u64) -> Result<Found> {
         let folder = self.of_step(step);
-        let path = folder.join(NUMBERS_FILE);
-        let tensors = candle_core::safetensors::load(&path, &Device::Cpu)?;
-        let take = |kind: &str, name: &str, var: &Var| -> Result<Candle> {
-            let name = format!("{kind}.{name}");
-            match tensors.get(&name) {
-                Some(tensor) if tensor.dims() == var.dims() && tensor.dtype() == var.dtype() => {
-                    Ok(tensor.clone())
-                }
-                found => {
-                    let was = found.map(|tensor| format!("{:?}", tensor.dims()));
-                    Err(TrainError::OtherRun {
-                        folder: folder.clone(),
-                        what: name,
-                        was: was.unwrap_or_else(|| "not there".to_owned()),
-                        is: format!("{:?}", var.dims()),
-                    })
-                }
-            }
+        let read = |name: &str| {
+            let path = folder.join(name);
+            spark_files::read(&path).map_err(failed(&path))
         };
-        let mut state = State {
-            steps: made,
-            first: Vec::new(),
-            second: Vec::new(),
-        };
-        let variables = network.named_variables();
-        let mut values = Vec::with_capacity(variables.len());
-        for (name, var) in &variables {
-            values.push(take("value", name, var)?);
-            state.first.push(take("first", name, var)?);
-            state.second.push(take("second", name, var)?);
-        }
-        // Only now, so that a checkpoint of another run changes nothing.
-        for ((_, var), value) in variables.iter().zip(&values) {
-            var.set(value)?;
-        }
-        Ok(state)
+        Ok(Found {
+            progress: read(STATE_FILE)?,
+            numbers: read(NUMBERS_FILE)?,
+            folder,
+        })
     }
 }
 

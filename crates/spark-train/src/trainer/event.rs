@@ -40,6 +40,13 @@ pub enum Event {
         /// Steps in a row that were not made, this one among them.
         in_a_row: u32,
     },
+    /// A step's gradients were added in the fastest order, and also in that of the batches: the first steps of a run that does so.
+    FastSum {
+        /// Its number.
+        step: u64,
+        /// The length of the difference, as a part of that of the sum in order.
+        deviation: f64,
+    },
     /// An epoch has ended.
     Epoch {
         /// Its number, the first being 0.

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! for step in 0..total:
-//!     gradients = mean over `accumulate` batches of the epoch's order        same bits for any number of threads
+//!     gradients = mean over `accumulate` batches of the epoch's order        same bits for any number of threads, and of ranks that
+//!                                                                           share them out (`shards`)
 //!     no finite number? skipped, counted, after more than `most_skipped` in a row an error
 //!     gradients are bounded, AdamW moves the variables
 //!     every `save_every` steps a checkpoint
@@ -17,27 +18,38 @@ mod event;
 mod order;
 mod samples;
 mod settings;
+mod shards;
+mod state;
 mod stored;
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
+use candle_core::Var;
 use spark_dora::DoraError;
-use spark_dora::optim::{Accumulator, AdamW, clip_by_norm};
+use spark_dora::optim::{AdamW, clip_by_norm};
 use spark_onnx::RunOptions;
 use spark_onnx_graph::Tensor;
 
 use crate::error::{Result, TrainError};
 use crate::exact::exact;
+use crate::exchange::{GradientExchange, Single};
 use crate::loss::OutputHeads;
 use crate::network::AdaptedNetwork;
 use crate::step::{Evaluation, TrainingStep};
-use checkpoint::{Folder, Progress};
+use checkpoint::Folder;
 pub use event::{Event, Go, Observer};
 use order::order;
 use samples::batch;
-pub use samples::{Sample, Samples, digest};
+pub use samples::{Sample, Samples, digest, digest_of_all};
 pub use settings::{Decay, TrainerSettings};
+pub use shards::Sum;
+use shards::Summed;
+use state::{Found, Progress};
 pub use stored::{SampleRange, SampleWriter, StoredSamples};
+
+/// First steps of a run with fast sums that are made in order too.
+const STEPS_MEASURED: u64 = 3;
 
 /// Why a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,6 +81,10 @@ pub struct Trainer<'d> {
     validation: Option<&'d dyn Samples>,
     settings: TrainerSettings,
     options: RunOptions,
+    exchange: Box<dyn GradientExchange + 'd>,
+    sum: Sum,
+    /// Steps with fast sums that are made in order too.
+    to_measure: u64,
     folder: Option<Folder>,
     optimiser: AdamW,
     progress: Progress,
@@ -126,6 +142,9 @@ impl<'d> Trainer<'d> {
             validation: validation.filter(|samples| !samples.is_empty()),
             settings,
             options,
+            exchange: Box::new(Single::new()),
+            sum: Sum::InOrder,
+            to_measure: STEPS_MEASURED,
             folder,
             optimiser,
             progress,
@@ -134,44 +153,93 @@ impl<'d> Trainer<'d> {
         })
     }
 
-    /// Goes on from the newest whole checkpoint of the folder. Gives the step.
+    /// The same run, shared out among ranks: each computes every so manieth batch of a step, and of the samples held back. Rank 0 has the folder;
+    /// the settings of the others name none. All ranks must be given the same run, and their observers must
+    /// stop it at the same step.
+    ///
+    /// # Errors
+    ///
+    /// [`TrainError::Ranks`] unless every rank has as many batches of a step as the others.
+    pub fn with_exchange(
+        mut self,
+        exchange: Box<dyn GradientExchange + 'd>,
+        sum: Sum,
+    ) -> Result<Self> {
+        let (n_ranks, n_batches) = (exchange.size(), self.settings.accumulate);
+        if n_ranks == 0 || !n_batches.is_multiple_of(n_ranks) {
+            return Err(TrainError::Ranks { n_ranks, n_batches });
+        }
+        if sum == Sum::Fast {
+            // Another number of ranks would go on with other bits.
+            let named = (
+                "sum of gradients".to_owned(),
+                format!("fast, {n_ranks} ranks"),
+            );
+            self.progress.settings.push(named);
+        }
+        (self.exchange, self.sum) = (exchange, sum);
+        Ok(self)
+    }
+
+    /// Says to the other ranks that this one is done. They wait for each other; there is no step afterwards.
+    ///
+    /// # Errors
+    ///
+    /// [`TrainError::Exchange`].
+    pub fn leave(&mut self) -> Result<()> {
+        self.exchange.leave().map_err(TrainError::Exchange)
+    }
+
+    /// Goes on from the newest whole checkpoint of the folder, of which rank 0 tells the others. Gives the step.
     ///
     /// # Errors
     ///
     /// [`TrainError::NoCheckpoint`] if there is none; [`TrainError::OtherRun`] if it is that of another network, of other settings,
     /// samples or layers, and nothing is changed then; [`TrainError::Io`].
     pub fn resume(&mut self, observer: &mut dyn Observer) -> Result<u64> {
-        let Some(folder) = &self.folder else {
+        let found = match self.exchange.rank() {
+            0 => self.newest(observer)?,
+            _ => None,
+        };
+        let found = found.map_or(Vec::new(), |found| found.to_bytes());
+        let found = self.exchange.share(&found).map_err(TrainError::Exchange)?;
+        let Some(found) = Found::of_bytes(&found) else {
             return Err(TrainError::NoCheckpoint {
-                folder: std::path::PathBuf::new(),
+                folder: self.settings.folder.clone().unwrap_or_default(),
             });
         };
+        let progress = found.progress()?;
+        self.hold_against(&progress, found.folder())?;
+        let state = found.read(progress.made, &self.network)?;
+        self.optimiser.resume(state)?;
+        self.progress = progress;
+        self.saved = Some(self.progress.step);
+        self.is_resumed = true;
+        Ok(self.progress.step)
+    }
+
+    /// The newest whole checkpoint of the folder.
+    fn newest(&self, observer: &mut dyn Observer) -> Result<Option<Found>> {
+        let Some(folder) = &self.folder else {
+            return Ok(None);
+        };
         for step in folder.steps()? {
-            if let Some(reason) = folder.damage(step) {
-                let folder = folder.of_step(step);
-                observer.event(&Event::Damaged { folder, reason });
-                continue;
+            match folder.damage(step) {
+                None => return Ok(Some(folder.found(step)?)),
+                Some(reason) => {
+                    let folder = folder.of_step(step);
+                    observer.event(&Event::Damaged { folder, reason });
+                }
             }
-            let progress = folder.progress(step)?;
-            self.hold_against(&progress, step)?;
-            let state = folder.read(step, progress.made, &self.network)?;
-            self.optimiser.resume(state)?;
-            self.progress = progress;
-            self.saved = Some(step);
-            self.is_resumed = true;
-            return Ok(step);
         }
-        Err(TrainError::NoCheckpoint {
-            folder: self.settings.folder.clone().unwrap_or_default(),
-        })
+        Ok(None)
     }
 
     /// Refuses what would make other numbers than the run that is resumed.
-    fn hold_against(&self, was: &Progress, step: u64) -> Result<()> {
+    fn hold_against(&self, was: &Progress, folder: &Path) -> Result<()> {
         let other = |what: &str, was: String, is: String| {
-            let folder = self.folder.as_ref().map(|folder| folder.of_step(step));
             Err(TrainError::OtherRun {
-                folder: folder.unwrap_or_default(),
+                folder: folder.to_owned(),
                 what: what.to_owned(),
                 was,
                 is,
@@ -188,6 +256,10 @@ impl<'d> Trainer<'d> {
                 Some((_, was)) => return other(name, was.clone(), is.clone()),
                 None => return other(name, "not written".to_owned(), is.clone()),
             }
+        }
+        let is_ours = |name: &String| self.progress.settings.iter().any(|(own, _)| own == name);
+        if let Some((name, was)) = was.settings.iter().find(|(name, _)| !is_ours(name)) {
+            return other(name, was.clone(), "not set".to_owned());
         }
         Ok(())
     }
@@ -252,8 +324,15 @@ impl<'d> Trainer<'d> {
             let began = Instant::now();
             let made = self.one_step(&mut step, &indices, factor)?;
             self.progress.step += 1;
+            let mut fast = None;
             let event = match made {
-                Made::Step { loss, parts, norm } => {
+                Made::Step {
+                    loss,
+                    parts,
+                    norm,
+                    deviation,
+                } => {
+                    fast = deviation;
                     in_a_row = 0;
                     self.progress.made += 1;
                     self.progress.sum += loss;
@@ -283,6 +362,12 @@ impl<'d> Trainer<'d> {
                 }
             };
             let mut go = observer.event(&event);
+            if let Some(deviation) = fast {
+                let step = self.progress.step;
+                if observer.event(&Event::FastSum { step, deviation }) == Go::Stop {
+                    go = Go::Stop;
+                }
+            }
             if in_a_row > self.settings.most_skipped {
                 return Err(TrainError::Diverged {
                     step: self.progress.step,
@@ -339,7 +424,8 @@ impl<'d> Trainer<'d> {
             if folder.damage(step).is_some() {
                 return Ok(None);
             }
-            folder.read(step, self.progress.made, &self.network)?;
+            let found = folder.found(step)?;
+            found.read(self.progress.made, &self.network)?;
         }
         Ok(Some(step))
     }
@@ -368,11 +454,48 @@ impl<'d> Trainer<'d> {
         factor: f64,
     ) -> Result<Made> {
         let groups = self.network.adapter().variables();
-        let mut accumulator = Accumulator::new(groups.all().cloned());
-        let mut loss = 0.0;
-        let mut parts: Vec<(String, f64)> = Vec::new();
-        let n_batches = self.settings.accumulate as f64;
-        for indices in indices.chunks(self.settings.batch) {
+        let variables: Vec<Var> = groups.all().cloned().collect();
+        let mut exchange = std::mem::replace(&mut self.exchange, Box::new(Single::new()));
+        let summed = self.summed(exchange.as_mut(), &variables, step, indices);
+        self.exchange = exchange;
+        let Summed {
+            loss,
+            parts,
+            mut gradients,
+            deviation,
+        } = summed?;
+        if !loss.is_finite() {
+            return Ok(Made::Nothing { loss });
+        }
+        let limit = self.settings.clip.unwrap_or(f64::INFINITY);
+        let norm = match clip_by_norm(&mut gradients, limit) {
+            Ok(norm) => norm,
+            Err(DoraError::NotFinite { .. }) => return Ok(Made::Nothing { loss }),
+            Err(error) => return Err(error.into()),
+        };
+        self.optimiser.step(&gradients, factor)?;
+        Ok(Made::Step {
+            loss,
+            parts,
+            norm,
+            deviation,
+        })
+    }
+
+    /// What the batches of one step come to on all ranks.
+    fn summed(
+        &mut self,
+        exchange: &mut dyn GradientExchange,
+        variables: &[Var],
+        step: &mut Option<TrainingStep>,
+        indices: &[usize],
+    ) -> Result<Summed> {
+        let (sum, size) = (self.sum, self.settings.batch);
+        let is_measured = sum == Sum::Fast && self.to_measure > 0;
+        self.to_measure -= u64::from(is_measured);
+        let n_batches = indices.len() / size;
+        let mut compute = |n: usize| {
+            let indices = &indices[n * size..(n + 1) * size];
             let sample = batch(self.training, indices)?;
             let (inputs, targets) = (lent(&sample.inputs), self.taught(&sample.targets));
             let step = match step {
@@ -387,33 +510,12 @@ impl<'d> Trainer<'d> {
                     step.insert(planned?)
                 }
             };
-            let result = step.run(&self.network, &inputs, &targets)?;
-            loss += result.loss / n_batches;
-            match parts.is_empty() {
-                true => parts = result.parts,
-                false => {
-                    for (sum, (_, part)) in parts.iter_mut().zip(&result.parts) {
-                        sum.1 += part;
-                    }
-                }
-            }
-            accumulator.add_gradients(&result.gradients)?;
-        }
-        if !loss.is_finite() {
-            return Ok(Made::Nothing { loss });
-        }
-        let mut gradients = accumulator.mean()?;
-        let limit = self.settings.clip.unwrap_or(f64::INFINITY);
-        let norm = match clip_by_norm(&mut gradients, limit) {
-            Ok(norm) => norm,
-            Err(DoraError::NotFinite { .. }) => return Ok(Made::Nothing { loss }),
-            Err(error) => return Err(error.into()),
+            step.run(&self.network, &inputs, &targets)
         };
-        self.optimiser.step(&gradients, factor)?;
-        for part in &mut parts {
-            part.1 /= n_batches;
+        match sum {
+            Sum::InOrder => shards::in_order(exchange, variables, n_batches, &mut compute),
+            Sum::Fast => shards::fast(exchange, variables, n_batches, is_measured, &mut compute),
         }
-        Ok(Made::Step { loss, parts, norm })
     }
 
     /// Targets of the outputs that are taught.
@@ -453,32 +555,54 @@ impl<'d> Trainer<'d> {
         })
     }
 
-    /// The mean loss over all samples: whole batches, and what is left as one.
+    /// The mean loss over all samples: whole batches, and what is left as one. Ranks take turns, and each adds up all.
     fn mean_loss(
-        &self,
+        &mut self,
         samples: &dyn Samples,
         evaluations: &mut Vec<(usize, Evaluation)>,
     ) -> Result<f64> {
         let all: Vec<usize> = (0..samples.len()).collect();
+        let batches: Vec<&[usize]> = all.chunks(self.settings.batch).collect();
+        let (rank, size) = (self.exchange.rank(), self.exchange.size());
         let mut sum = 0.0;
-        for indices in all.chunks(self.settings.batch) {
-            let sample = batch(samples, indices)?;
-            let (inputs, targets) = (lent(&sample.inputs), self.taught(&sample.targets));
-            let known = evaluations.iter().position(|(n, _)| *n == indices.len());
-            let at = match known {
-                Some(at) => at,
-                None => {
-                    let shapes = shapes(&inputs);
-                    let evaluation =
-                        Evaluation::new(&self.network, &self.heads, &shapes, &self.options)?;
-                    evaluations.push((indices.len(), evaluation));
-                    evaluations.len() - 1
-                }
+        for round in batches.chunks(size) {
+            let own = match round.get(rank) {
+                Some(indices) => self.loss_of(samples, indices, evaluations)?,
+                None => f64::NAN,
             };
-            let loss = evaluations[at].1.run(&self.network, &inputs, &targets)?;
-            sum += loss.loss * indices.len() as f64;
+            let own = own.to_le_bytes().to_vec();
+            self.exchange.begin(own).map_err(TrainError::Exchange)?;
+            let losses = self.exchange.finish().map_err(TrainError::Exchange)?;
+            for (indices, bytes) in round.iter().zip(losses) {
+                let loss = bytes.first_chunk().copied().map(f64::from_le_bytes);
+                sum += loss.unwrap_or(f64::NAN) * indices.len() as f64;
+            }
         }
         Ok(sum / samples.len() as f64)
+    }
+
+    /// The mean loss of one batch.
+    fn loss_of(
+        &self,
+        samples: &dyn Samples,
+        indices: &[usize],
+        evaluations: &mut Vec<(usize, Evaluation)>,
+    ) -> Result<f64> {
+        let sample = batch(samples, indices)?;
+        let (inputs, targets) = (lent(&sample.inputs), self.taught(&sample.targets));
+        let known = evaluations.iter().position(|(n, _)| *n == indices.len());
+        let at = match known {
+            Some(at) => at,
+            None => {
+                let shapes = shapes(&inputs);
+                let evaluation =
+                    Evaluation::new(&self.network, &self.heads, &shapes, &self.options)?;
+                evaluations.push((indices.len(), evaluation));
+                evaluations.len() - 1
+            }
+        };
+        let evaluated = evaluations[at].1.run(&self.network, &inputs, &targets)?;
+        Ok(evaluated.loss)
     }
 }
 
@@ -517,6 +641,7 @@ enum Made {
         loss: f64,
         parts: Vec<(String, f64)>,
         norm: f64,
+        deviation: Option<f64>,
     },
     Nothing {
         loss: f64,

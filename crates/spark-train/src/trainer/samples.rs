@@ -67,9 +67,22 @@ const LOOKED_AT: usize = 16;
 ///
 /// [`TrainError::Sample`] for one that cannot be read.
 pub fn digest(samples: &dyn Samples) -> Result<String> {
+    digest_of(samples, LOOKED_AT)
+}
+
+/// The same of every sample: what ranks that read their own copies hold against each other.
+///
+/// # Errors
+///
+/// As [`digest`].
+pub fn digest_of_all(samples: &dyn Samples) -> Result<String> {
+    digest_of(samples, usize::MAX)
+}
+
+fn digest_of(samples: &dyn Samples, most: usize) -> Result<String> {
     let mut hash = crc32fast::Hasher::new();
     let n = samples.len();
-    let looked_at = n.min(LOOKED_AT);
+    let looked_at = n.min(most);
     for part in 0..looked_at {
         let index = n.saturating_sub(1) * part / (looked_at - 1).max(1);
         let sample = samples.sample(index);

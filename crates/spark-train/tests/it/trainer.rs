@@ -20,7 +20,7 @@ use tempfile::tempdir;
 const SAMPLES: usize = 22;
 
 /// Two layers; the adapter is on both.
-fn network(seed: u64) -> AdaptedNetwork {
+pub(crate) fn network(seed: u64) -> AdaptedNetwork {
     let mut graph = Graph::default();
     let batch = Dim::Symbol("n".to_owned());
     let x = graph.add_input("x", DType::F32, vec![batch, Dim::Known(6)]);
@@ -47,7 +47,7 @@ fn network(seed: u64) -> AdaptedNetwork {
     AdaptedNetwork::new(graph, config).expect("is adapted")
 }
 
-fn heads() -> Vec<OutputHeads> {
+pub(crate) fn heads() -> Vec<OutputHeads> {
     vec![OutputHeads {
         output: "y1".to_owned(),
         heads: vec![Head {
@@ -59,7 +59,7 @@ fn heads() -> Vec<OutputHeads> {
     }]
 }
 
-fn samples(n: usize, seed: u64) -> Vec<Sample> {
+pub(crate) fn samples(n: usize, seed: u64) -> Vec<Sample> {
     let of = |index: usize| {
         let x = numbers(6, seed + index as u64);
         let target = [0.5 * x[0] - 0.2, 0.3 * x[1] * x[2], -0.4].to_vec();
@@ -72,7 +72,7 @@ fn samples(n: usize, seed: u64) -> Vec<Sample> {
     (0..n).map(of).collect()
 }
 
-fn settings(folder: Option<&Path>) -> TrainerSettings {
+pub(crate) fn settings(folder: Option<&Path>) -> TrainerSettings {
     TrainerSettings {
         batch: 3,
         accumulate: 2,
@@ -112,7 +112,7 @@ fn quiet(_: &Event) -> Go {
 }
 
 /// All variables, bit by bit.
-fn bits(trainer: &Trainer<'_>) -> Vec<u32> {
+pub(crate) fn bits(trainer: &Trainer<'_>) -> Vec<u32> {
     let variables = trainer.network().adapter().variables();
     let of = |var: &candle_core::Var| -> Vec<f32> {
         let flat = var.flatten_all().and_then(|flat| flat.to_vec1());
