@@ -16,6 +16,7 @@
 //!               tests of some crates. What computes little is optimised less, members and others
 //! example       the main example on the zoo and, with SPARK_TEST_DATA, on the real models,
 //!               whose outputs must agree with their goldens
+//! mpi           the program for training in several processes, built with this machine's Open MPI, on 1 to 8 real ranks
 //! ```
 //!
 //! `onnx-suite` runs what `test` has built, `example` what `test-release` has.
@@ -35,6 +36,7 @@ use crate::command::{self, cargo};
 use crate::error::{Error, LeftOut};
 use crate::fuzz;
 use crate::kernels;
+use crate::mpi;
 use crate::onnx_suite;
 use crate::sanitize;
 use crate::tidy;
@@ -61,7 +63,7 @@ struct Step {
     run: Run,
 }
 
-const STEPS: [Step; 13] = [
+const STEPS: [Step; 14] = [
     Step {
         name: "fmt",
         run: Run::Whole(fmt),
@@ -113,6 +115,10 @@ const STEPS: [Step; 13] = [
     Step {
         name: "example",
         run: Run::Possible(example),
+    },
+    Step {
+        name: "mpi",
+        run: Run::Possible(mpi::run_if_possible),
     },
 ];
 

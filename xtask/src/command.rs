@@ -1,7 +1,9 @@
 //! Starting cargo and other programs, and adding up what tests say.
 
 use std::ffi::OsString;
+use std::fs;
 use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::error::Error;
@@ -12,6 +14,15 @@ pub(crate) fn cargo(args: &[&str]) -> Command {
     let mut command = Command::new(program);
     command.args(args);
     command
+}
+
+/// Gives a workspace of its own the versions that everything else is tested with; cargo adds what it alone needs.
+pub(crate) fn copy_lock(ours: &Path, theirs: &Path) -> Result<(), Error> {
+    let changed = |path: &Path| fs::metadata(path).and_then(|data| data.modified()).ok();
+    if changed(theirs).is_none() || changed(theirs) < changed(ours) {
+        fs::copy(ours, theirs).map_err(Error::io("write", theirs))?;
+    }
+    Ok(())
 }
 
 /// Runs with inherited streams; a failing status is an error.

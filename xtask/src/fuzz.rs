@@ -130,7 +130,7 @@ fn build(
     opt_level: &str,
 ) -> Result<(), Error> {
     let root = workspace.root.join("fuzz");
-    lock(&workspace.root.join("Cargo.lock"), &root.join("Cargo.lock"))?;
+    command::copy_lock(&workspace.root.join("Cargo.lock"), &root.join("Cargo.lock"))?;
     // With a target named, build scripts and macros are built without the flags.
     let mut build = cargo(&["build", "--release", "--workspace", "--target", host]);
     match only {
@@ -141,15 +141,6 @@ fn build(
     build.env("RUSTFLAGS", FLAGS).env("CARGO_TARGET_DIR", out);
     build.env("CARGO_PROFILE_RELEASE_OPT_LEVEL", opt_level);
     command::run(&mut build)
-}
-
-/// The versions that everything else is tested with; cargo adds those of libFuzzer.
-fn lock(ours: &Path, theirs: &Path) -> Result<(), Error> {
-    let changed = |path: &Path| fs::metadata(path).and_then(|data| data.modified()).ok();
-    if changed(theirs).is_none() || changed(theirs) < changed(ours) {
-        fs::copy(ours, theirs).map_err(Error::io("write", theirs))?;
-    }
-    Ok(())
 }
 
 fn run_one(folder: &Path, program: &Path, name: &str, seconds: u32) -> Result<(), Error> {

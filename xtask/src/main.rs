@@ -9,6 +9,7 @@
 //!                 ├─> gpu             a bundle of tests and benches for a GPU machine
 //!                 ├─> aarch64         Arm's vector code, under an emulator
 //!                 ├─> sanitize        memory and threads watched while tests run
+//!                 ├─> mpi             training in several processes, on real ranks
 //!                 ├─> fuzz            parsers on hostile files, guided by coverage
 //!                 └─> bench           run, record, compare, plot
 //! ```
@@ -32,6 +33,7 @@ mod fuzz;
 mod gpu;
 mod kernels;
 mod layers;
+mod mpi;
 mod onnx_suite;
 mod sanitize;
 mod tidy;
@@ -124,6 +126,10 @@ fn run(words: Vec<String>) -> Result<(), Error> {
                 println!("left out: {what}");
             }
             Ok(())
+        }
+        Some("mpi") => {
+            args.finish()?;
+            mpi::run(&Workspace::load()?)
         }
         Some("fuzz") => {
             let only = args.value("--only")?;

@@ -269,6 +269,16 @@ pub enum TrainError {
         /// Batches whose gradients make one step.
         n_batches: usize,
     },
+    /// Ranks have come to different variables.
+    #[error(
+        "after epoch {epoch} the variables of rank {rank} are not those of rank 0: their machines compute differently"
+    )]
+    Apart {
+        /// The epoch, the first being 0.
+        epoch: u64,
+        /// The first rank that differs.
+        rank: usize,
+    },
     /// Ranks could not tell each other something.
     #[error("ranks: {0}")]
     Exchange(Box<dyn std::error::Error + Send + Sync>),

@@ -25,6 +25,9 @@ pub trait GradientExchange {
     /// How many ranks there are.
     fn size(&self) -> usize;
 
+    /// From now on ranks meet at least once in each step.
+    fn steps_begin(&mut self) {}
+
     /// Gives bytes to every rank, as many as every other one gives, and does not wait for them.
     ///
     /// # Errors

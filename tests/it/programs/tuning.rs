@@ -124,6 +124,44 @@ fn heads_are_taught_judged_and_merged() {
     assert_eq!(base.nodes.len(), tuned.nodes.len());
 }
 
+/// The losses of a run's steps.
+fn step_losses(run: &Path) -> Vec<f64> {
+    let text = fs::read_to_string(run.join("metrics.jsonl")).expect("was written");
+    let events = text
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).expect("is JSON"));
+    let steps = events.filter(|event| event["event"] == "step");
+    steps
+        .map(|step| step["loss"].as_f64().expect("is a number"))
+        .collect()
+}
+
+#[test]
+fn a_step_in_parts_has_the_same_frames_and_its_parts_are_of_one_size() {
+    let folder = Folder::new();
+    let paths = made(&folder);
+    let [whole, parts] = ["whole", "parts"].map(|name| folder.path(name));
+    let outcome = train(&paths, &whole, &["--epochs", "2"]);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let three = ["--epochs", "2", "--virtual-shards", "3"];
+    let outcome = train(&paths, &parts, &three);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let (whole, of_parts) = (step_losses(&whole), step_losses(&parts));
+    assert_eq!(whole.len(), of_parts.len());
+    for (one, other) in whole.iter().zip(&of_parts) {
+        assert!((one - other).abs() <= 1e-4 * one.abs(), "{one} {other}");
+    }
+    // Which a run that is gone on with knows.
+    let outcome = Program::new("finetune")
+        .args(["resume".as_ref(), "--output".as_ref(), parts.as_os_str()])
+        .run();
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let outcome = train(&paths, &folder.path("two"), &["--virtual-shards", "2"]);
+    assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
+    let said = "the 3 frames of a step (--batch-size) do not make 2 parts of one size";
+    assert!(outcome.stderr.contains(said), "{}", outcome.stderr);
+}
+
 #[test]
 fn heads_and_weights_that_do_not_fit_are_wrong_usage() {
     let folder = Folder::new();

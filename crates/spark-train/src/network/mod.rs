@@ -317,6 +317,21 @@ impl AdaptedNetwork {
         format!("{:08x}", hash.finalize())
     }
 
+    /// What tells the adapter's variables from others: a CRC-32 of all their bits.
+    ///
+    /// # Errors
+    ///
+    /// As candle's.
+    pub fn fingerprint_of_variables(&self) -> Result<String> {
+        let mut hash = crc32fast::Hasher::new();
+        for var in self.adapter.variables().all() {
+            for value in flat(var)? {
+                hash.update(&value.to_le_bytes());
+            }
+        }
+        Ok(format!("{:08x}", hash.finalize()))
+    }
+
     /// What the numbers of training hang on here, by name: the network's nodes and constants, the adapter's settings, the precision.
     pub(crate) fn identity(&self) -> Vec<(String, String)> {
         let precision = self.precision.map(|precision| precision.to_string());

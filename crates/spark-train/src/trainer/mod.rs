@@ -293,6 +293,7 @@ impl<'d> Trainer<'d> {
             });
         }
         self.is_resumed = true;
+        self.exchange.steps_begin();
         let mut step = None;
         let mut evaluations = Vec::new();
         let mut in_a_row = 0;
@@ -541,6 +542,7 @@ impl<'d> Trainer<'d> {
             None => loss.is_finite(),
             Some((best, _)) => loss < best,
         };
+        self.compare_variables(epoch)?;
         if is_best {
             self.progress.best = Some((loss, self.progress.step));
             self.progress.waited = 0;
@@ -553,6 +555,20 @@ impl<'d> Trainer<'d> {
             validation,
             is_best,
         })
+    }
+
+    /// Every rank makes every step by itself: were one to come to other numbers, all that follows would be no run of any settings.
+    fn compare_variables(&mut self, epoch: u64) -> Result<()> {
+        if self.exchange.size() == 1 {
+            return Ok(());
+        }
+        let own = self.network.fingerprint_of_variables()?.into_bytes();
+        self.exchange.begin(own).map_err(TrainError::Exchange)?;
+        let all = self.exchange.finish().map_err(TrainError::Exchange)?;
+        match all.iter().position(|other| *other != all[0]) {
+            None => Ok(()),
+            Some(rank) => Err(TrainError::Apart { epoch, rank }),
+        }
     }
 
     /// The mean loss over all samples: whole batches, and what is left as one. Ranks take turns, and each adds up all.

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use spark_train::{
     Ended, Event, ExchangeError, Go, GradientExchange, Samples, Sum, TrainError, Trainer,
-    TrainerSettings,
+    TrainerSettings, digest, digest_of_all,
 };
 use tempfile::tempdir;
 
@@ -365,4 +365,64 @@ fn a_rank_that_is_gone_ends_the_run_with_what_the_exchange_says() {
             .expect_err("it is gone");
         assert_eq!(error.to_string(), "ranks: rank 1 has gone");
     }
+}
+
+/// Rank 0 of two, whose other rank computes the same, but comes to other variables.
+struct Apart(Option<Vec<u8>>);
+
+impl GradientExchange for Apart {
+    fn rank(&self) -> usize {
+        0
+    }
+
+    fn size(&self) -> usize {
+        2
+    }
+
+    fn begin(&mut self, own: Vec<u8>) -> Result<(), ExchangeError> {
+        self.0 = Some(own);
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<Vec<Vec<u8>>, ExchangeError> {
+        let own = self.0.take().ok_or("nothing was begun")?;
+        let mut other = own.clone();
+        // A checksum, which is shorter than any batch.
+        if own.len() == 8 {
+            other[0] ^= 1;
+        }
+        Ok(vec![own, other])
+    }
+
+    fn fast_sum(&mut self, own: Vec<f32>) -> Result<Vec<f32>, ExchangeError> {
+        Ok(own)
+    }
+}
+
+#[test]
+fn ranks_that_come_to_other_variables_are_noticed_at_the_end_of_an_epoch() {
+    let training = samples(26, 100);
+    let options = spark_onnx::RunOptions::new().with_threads(1);
+    let trainer = Trainer::new(network(1), heads(), &training, None, shared(None), options);
+    let trainer = trainer.expect("settings");
+    let trainer = trainer.with_exchange(Box::new(Apart(None)), Sum::InOrder);
+    let ended = trainer.expect("even").run(&mut |_: &Event| Go::On);
+    let Err(TrainError::Apart { epoch, rank }) = ended else {
+        panic!("{ended:?}");
+    };
+    assert_eq!((epoch, rank), (0, 1));
+}
+
+#[test]
+fn the_digest_of_all_samples_sees_those_that_the_short_one_passes_over() {
+    let one = samples(40, 100);
+    let mut other = one.clone();
+    other[1] = samples(1, 7).swap_remove(0);
+    assert_eq!(
+        digest(&one).expect("is read"),
+        digest(&other).expect("is read")
+    );
+    let [one, other] = [one, other].map(|samples| digest_of_all(&samples).expect("is read"));
+    assert_ne!(one, other);
+    assert!(one.starts_with("40 ") && other.starts_with("40 "));
 }

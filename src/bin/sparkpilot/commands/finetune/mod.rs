@@ -9,13 +9,14 @@
 //! full precision: what four bits lose is won back so. Data are the frames of recorded drives, logs and videos in a folder, or inputs in a
 //! file, `caseN/in/<input>`, in the order in which they were recorded.
 
-mod arguments;
+pub(crate) mod arguments;
 mod calibrated;
 mod data;
 mod drives;
 mod judge;
+pub(crate) mod ranks;
 mod run;
-mod train;
+pub(crate) mod train;
 mod trunk;
 
 use std::error::Error;
@@ -27,6 +28,7 @@ use sparkpilot::hal::config::{PRECISION, PrecisionChoice, config};
 use sparkpilot::onnx::Precision;
 
 use arguments::{Begun, Merge, Resume, Train};
+use ranks::Ranks;
 
 // What is written on it here would stand on every command that takes these options in.
 #[derive(Args)]
@@ -59,8 +61,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn Error>> {
         ));
     }
     match arguments.command {
-        Command::Train(train) => train::begin(*train),
-        Command::Resume(begun) => train::resume(&begun),
+        Command::Train(train) => train::begin(*train, Ranks::single()),
+        Command::Resume(begun) => train::resume(&begun, Ranks::single()),
         Command::Eval(begun) => judge::eval(&begun),
         Command::Merge(merge) => judge::merge(&merge),
     }

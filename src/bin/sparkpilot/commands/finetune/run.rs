@@ -57,6 +57,10 @@ pub(crate) struct Options {
     /// Frames of one step
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = count(1, 4096))]
     pub(crate) batch_size: usize,
+    /// Parts that a step's frames are computed in, each by itself, and whose gradients are added in order: what sparkpilot-mpi shares out; 1 by default, 8 there
+    #[arg(long, value_name = "N", value_parser = count(1, 4096))]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) virtual_shards: Option<usize>,
     /// Learning rate at its highest
     #[arg(long, value_name = "RATE", default_value_t = 1e-3, value_parser = number(1e-12, 10.0))]
     pub(crate) lr: f64,
@@ -108,6 +112,30 @@ pub(crate) struct Options {
 }
 
 impl Options {
+    /// Parts of a step.
+    pub(crate) fn virtual_shards(&self) -> usize {
+        self.virtual_shards.unwrap_or(1)
+    }
+
+    /// Frames that go through the network at once.
+    pub(crate) fn frames_at_once(&self) -> usize {
+        self.batch_size / self.virtual_shards()
+    }
+
+    /// What two processes of one run have in common, by name: all but where files lie.
+    pub(crate) fn lines(&self) -> Result<Vec<(String, String)>, Box<dyn Error>> {
+        let serde_json::Value::Object(mut all) = serde_json::to_value(self)? else {
+            return Err("options are no object".into());
+        };
+        for path in ["model", "data", "teacher", "left_out"] {
+            all.remove(path);
+        }
+        let lines = all.into_iter();
+        Ok(lines
+            .map(|(name, value)| (name, value.to_string()))
+            .collect())
+    }
+
     /// The files and folders that a run reads, as they are called in its file.
     fn inputs_mut(&mut self) -> impl Iterator<Item = (&'static str, &mut PathBuf)> {
         let inputs = [("model", &mut self.model), ("data", &mut self.data)];
@@ -187,6 +215,12 @@ impl Run {
         if !options.data.is_dir() && (options.every.is_some() || options.camera.is_some()) {
             return usage("--every and --camera are of a folder of drives, and --data is none");
         }
+        let (batch, parts) = (options.batch_size, options.virtual_shards());
+        if !batch.is_multiple_of(parts) {
+            return usage(&format!(
+                "--virtual-shards: the {batch} frames of a step (--batch-size) do not make {parts} parts of one size"
+            ));
+        }
         for (_, path) in options.inputs_mut() {
             *path = std::path::absolute(&*path).map_err(about(path))?;
         }
@@ -206,6 +240,11 @@ impl Run {
         json: Option<PathBuf>,
         tensorboard: Option<PathBuf>,
     ) -> Result<Self, Box<dyn Error>> {
+        Self::of_file(&Self::file(folder)?, folder, json, tensorboard)
+    }
+
+    /// The file of a run that was begun.
+    pub(crate) fn file(folder: &Path) -> Result<Vec<u8>, Box<dyn Error>> {
         let path = folder.join(FILE);
         if !path.exists() {
             return usage(&format!(
@@ -213,10 +252,29 @@ impl Run {
                 folder.display()
             ));
         }
-        let bytes = spark_program::input::read(&path)?;
-        let mut options: Options = serde_json::from_slice(&bytes)
+        Ok(spark_program::input::read(&path)?)
+    }
+
+    /// The run whose file this is.
+    pub(crate) fn of_file(
+        bytes: &[u8],
+        folder: &Path,
+        json: Option<PathBuf>,
+        tensorboard: Option<PathBuf>,
+    ) -> Result<Self, Box<dyn Error>> {
+        let path = folder.join(FILE);
+        let mut options: Options = serde_json::from_slice(bytes)
             .map_err(|error| format!("`{}` is not what `train` wrote: {error}", path.display()))?;
         options.left_out.get_or_insert_default();
+        if options.virtual_shards() == 0
+            || !options.batch_size.is_multiple_of(options.virtual_shards())
+        {
+            return Err(format!(
+                "`{}` is not what `train` wrote: virtual_shards",
+                path.display()
+            )
+            .into());
+        }
         for (name, input) in options.inputs_mut() {
             if let Err(error) = std::fs::metadata(&*input) {
                 let gone = format!("{name} is `{}`: {error}", input.display());
@@ -314,8 +372,10 @@ impl Run {
         let program = std::env::args_os().next().map(PathBuf::from);
         let program = program.as_deref().and_then(Path::file_name);
         let program = match program.map(|name| name.to_string_lossy()) {
-            // The example, which has no other commands.
+            // The example, which has no other commands, and the program for several processes, which has these.
             Some(name) if name == "finetune" => name.into_owned(),
+            Some(name) if name == "sparkpilot-mpi" && what == "resume" => name.into_owned(),
+            Some(name) if name == "sparkpilot-mpi" => "sparkpilot finetune".to_owned(),
             Some(name) => format!("{name} finetune"),
             None => "sparkpilot finetune".to_owned(),
         };

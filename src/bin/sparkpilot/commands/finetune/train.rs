@@ -19,33 +19,40 @@ use super::arguments::{Resume, Train};
 use super::calibrated;
 use super::data::{Material, described, described_heads, plain};
 use super::judge;
+use super::ranks::{Ranks, Voice};
 use super::run::{Run, usage};
 use super::trunk;
 
-pub(crate) fn begin(train: Train) -> Result<ExitCode, Box<dyn Error>> {
-    let mut run = Run::new(train.options, train.output, train.json, train.tensorboard)?;
-    if !train.dry_run && run.is_begun() {
+pub(crate) fn begin(train: Train, mut ranks: Ranks) -> Result<ExitCode, Box<dyn Error>> {
+    let voice = ranks.voice();
+    let [json, tensorboard] =
+        [train.json, train.tensorboard].map(|at| at.filter(|_| voice.is_first));
+    let mut run = Run::new(train.options, train.output, json, tensorboard)?;
+    ranks.check(&run)?;
+    let writes = voice.is_first && !train.dry_run;
+    if writes && run.is_begun() {
         return usage(&format!(
             "there is a run in `{}`: `resume` goes on with it, or take another folder",
             run.folder.display()
         ));
     }
-    if !train.dry_run {
+    if writes {
         place::folder(&run.folder)?;
     }
-    let words = LastWords::new(match run.options.data.is_dir() {
+    let last = match run.options.data.is_dir() {
         true => {
             "stopped, nothing was written; videos that were decoded to their end need not be again"
         }
         false => "stopped, nothing was written",
-    });
+    };
+    let words = voice.is_first.then(|| LastWords::new(last));
     let mut material = Material::read(&run)?;
     if !train.dry_run {
         material.calibrate(&run, true)?;
     }
     let network = material.adapted(&run)?;
-    println!("{}", described(network.adapter()));
-    println!("{}", described_heads(&material.heads));
+    voice.say(format_args!("{}", described(network.adapter())));
+    voice.say(format_args!("{}", described_heads(&material.heads)));
     if train.dry_run {
         return dry_run(&run, &material, network);
     }
@@ -53,9 +60,12 @@ pub(crate) fn begin(train: Train) -> Result<ExitCode, Box<dyn Error>> {
         trunk::check(material.adapted(&run)?, &material.training())?;
     }
     let frames = material.frames()?;
+    ranks.agree(&run, &material, &network)?;
     drop(words);
-    run.begin(frames, network.fingerprint(), material.left_out.clone())?;
-    if material.uncalibrated.is_some() {
+    if voice.is_first {
+        run.begin(frames, network.fingerprint(), material.left_out.clone())?;
+    }
+    if voice.is_first && material.uncalibrated.is_some() {
         let kept = postponed(|| calibrated::keep(&material.graph, &run.folder));
         kept.inspect_err(|_| run.forget())?;
     }
@@ -64,38 +74,52 @@ pub(crate) fn begin(train: Train) -> Result<ExitCode, Box<dyn Error>> {
         println!("written: {}", run.adapter().display());
         return Ok(ExitCode::SUCCESS);
     }
-    train_on(&run, &material, network, false)
+    train_on(&run, &material, network, ranks, false)
 }
 
-pub(crate) fn resume(resume: &Resume) -> Result<ExitCode, Box<dyn Error>> {
-    let begun = &resume.begun;
-    let board = resume.tensorboard.clone();
-    let run = Run::begun(&begun.output, begun.json.clone(), board)?;
-    place::folder(&run.folder)?;
+pub(crate) fn resume(resume: &Resume, mut ranks: Ranks) -> Result<ExitCode, Box<dyn Error>> {
+    let (begun, voice) = (&resume.begun, ranks.voice());
+    let own = [&begun.json, &resume.tensorboard];
+    let [json, board] = own.map(|at| at.clone().filter(|_| voice.is_first));
+    let file = match voice.is_first {
+        true => Run::file(&begun.output)?,
+        false => Vec::new(),
+    };
+    let run = Run::of_file(&ranks.share(&file)?, &begun.output, json, board)?;
+    ranks.check(&run)?;
+    if voice.is_first {
+        place::folder(&run.folder)?;
+    }
     let folder = run.folder.display();
-    let words = LastWords::new(format!(
+    let last = format!(
         "stopped: the run in `{folder}` is as it was; `{}` goes on",
         run.command("resume")
-    ));
+    );
+    let words = voice.is_first.then(|| LastWords::new(last));
     let mut material = Material::read(&run)?;
-    material.calibrate(&run, false)?;
+    // Another rank's folder may have no network, and its weights come out the same again.
+    material.calibrate(&run, !voice.is_first)?;
     let network = material.adapted(&run)?;
     run.hold_against(&material.frames()?, &network.fingerprint())?;
-    println!("{}", described(network.adapter()));
+    ranks.agree(&run, &material, &network)?;
+    voice.say(format_args!("{}", described(network.adapter())));
     drop(words);
-    if material.uncalibrated.is_some() {
+    if voice.is_first && material.uncalibrated.is_some() {
         postponed(|| calibrated::keep(&material.graph, &run.folder))?;
     }
-    train_on(&run, &material, network, true)
+    train_on(&run, &material, network, ranks, true)
 }
 
 fn train_on(
     run: &Run,
     material: &Material,
     network: AdaptedNetwork,
+    ranks: Ranks,
     resumes: bool,
 ) -> Result<ExitCode, Box<dyn Error>> {
-    let _words = LastWords::new(format!("stopped: `{}` goes on", run.command("resume")));
+    let voice = ranks.voice();
+    let last = format!("stopped: `{}` goes on", run.command("resume"));
+    let _words = voice.is_first.then(|| LastWords::new(last));
     let (training, held_back) = (material.training(), material.held_back());
     let (network, behind) = match run.options.cache_trunk {
         true => {
@@ -108,19 +132,27 @@ fn train_on(
         Some([training, held_back]) => [training, held_back],
         None => [&training, &held_back],
     };
-    let mut trainer = Trainer::new(
+    let trainer = Trainer::new(
         network,
         material.heads.clone(),
         frames[0],
         Some(frames[1]),
-        settings(run),
-        RunOptions::new(),
+        settings(run, voice),
+        ranks.options(),
     )?;
+    let mut trainer = ranks.joined(trainer)?;
     let path = run.folder.join("metrics.jsonl");
-    let metrics = File::options().create(true).append(true).open(&path);
+    let metrics = match voice.is_first {
+        true => {
+            let metrics = File::options().create(true).append(true).open(&path);
+            Some(metrics.map_err(about(&path))?)
+        }
+        false => None,
+    };
     let board = run.tensorboard.as_deref().map(TensorBoard::new);
     let mut told = Told {
-        metrics: Some(metrics.map_err(about(&path))?),
+        voice,
+        metrics,
         board: board.transpose()?,
         bar: progress(None).with_message("training"),
         is_unheard: false,
@@ -141,16 +173,24 @@ fn train_on(
             resumed => resumed?,
         };
         if resumes {
-            println!("goes on after step {before}");
+            voice.say(format_args!("goes on after step {before}"));
         }
         let outcome = trainer.run(&mut |event: &Event| told.event(event))?;
+        if told.signal.is_none() {
+            trainer.leave()?;
+        }
         let best = trainer.take_best()?;
-        trainer.network().adapter().save(&run.adapter())?;
+        if voice.is_first {
+            trainer.network().adapter().save(&run.adapter())?;
+        }
         Ok((before, outcome, best))
     });
     drop(pulse);
     told.bar.finish_and_clear();
     let (before, outcome, best) = result?;
+    if !voice.is_first {
+        return Ok(ExitCode::from(told.signal.unwrap_or_default()));
+    }
     say(before, &outcome, best, began.elapsed());
     if material.uncalibrated.is_some() {
         let model = calibrated::path(&run.folder);
@@ -197,10 +237,11 @@ fn say(before: u64, outcome: &Outcome, best: Option<u64>, took: Duration) {
     }
 }
 
-fn settings(run: &Run) -> TrainerSettings {
+fn settings(run: &Run, voice: Voice) -> TrainerSettings {
     let options = &run.options;
     TrainerSettings {
-        batch: options.batch_size,
+        batch: options.frames_at_once(),
+        accumulate: options.virtual_shards(),
         epochs: options.epochs as u64,
         max_steps: options.max_steps.map(|steps| steps as u64),
         rates: LoraPlus {
@@ -209,7 +250,7 @@ fn settings(run: &Run) -> TrainerSettings {
         },
         recompute: options.recompute,
         seed: options.seed,
-        folder: Some(run.folder.join("checkpoints")),
+        folder: voice.is_first.then(|| run.folder.join("checkpoints")),
         save_every: Some(options.save_every as u64),
         ..TrainerSettings::default()
     }
@@ -217,6 +258,7 @@ fn settings(run: &Run) -> TrainerSettings {
 
 /// Where events go.
 struct Told {
+    voice: Voice,
     /// Nothing after it could not be written to.
     metrics: Option<File>,
     /// The same.
@@ -268,8 +310,14 @@ impl Told {
             Event::Damaged { folder, reason } => {
                 tell(format!("{}: {reason}; passed over", folder.display()));
             }
-            Event::Skipped { step, loss, .. } => {
+            Event::Skipped { step, loss, .. } if self.voice.is_first => {
                 tell(format!("step {step} is left out: its loss is {loss}"));
+            }
+            Event::FastSum { step, deviation } => {
+                let line = format!(
+                    "step {step}: the fast sum lies {deviation:.1e} of its length from that in order"
+                );
+                self.say(&line);
             }
             _ => {}
         }
@@ -296,6 +344,9 @@ impl Told {
     /// A line on stdout with the bar out of the way. Not by `println!`, whose panic on a full disk would tell of itself while the bar is
     /// held, and wait for the bar for ever.
     fn say(&mut self, line: &str) {
+        if !self.voice.is_first {
+            return;
+        }
         let said = self.bar.suspend(|| writeln!(io::stdout(), "{line}"));
         if let Err(error) = said
             && !std::mem::replace(&mut self.is_unheard, true)
@@ -342,7 +393,7 @@ fn dry_run(
     };
     let shapes = first.inputs.iter().map(|(name, tensor)| {
         let mut shape = tensor.shape().to_vec();
-        shape[0] = options.batch_size;
+        shape[0] = options.frames_at_once();
         (name.as_str(), shape)
     });
     let shapes: Vec<_> = shapes.collect();
@@ -367,7 +418,7 @@ fn dry_run(
     step.run(&network, &inputs, &targets)?;
     let began = Instant::now();
     step.run(&network, &inputs, &targets)?;
-    let took = began.elapsed().as_secs_f64();
+    let took = began.elapsed().as_secs_f64() * options.virtual_shards() as f64;
     let besides = match (options.calibrate.is_some(), options.cache_trunk) {
         (true, true) => ", besides calibrating and the trunk",
         (true, false) => ", besides calibrating",

@@ -1,0 +1,192 @@
+//! `sparkpilot-mpi`: one network fine-tuned by several processes, started by mpirun.
+//!
+//! ```text
+//! mpirun ──> rank 0 .. N-1, each:   options ──> network, frames ──> of one mind? ──> steps ──> rank 0 judges
+//!            main thread            computes batches               │ bytes, by channels
+//!            thread of MPI          gathers what ranks give  <─────┘   library
+//!            watchdog               ends all ranks when nothing moves any more   ending
+//! ```
+//!
+//! The options and their work are those of `sparkpilot finetune train` and `resume`, of whose files this program is built. What a run writes
+//! the main program reads: `sparkpilot finetune resume` goes on with it in one process, with the same bits.
+//!
+//! Whatever ends one rank ends all: an error, a signal, a rank that was killed, one that no longer moves. Files are whole then, and the last
+//! checkpoint is what a run goes on from.
+
+#![allow(clippy::print_stdout, reason = "a program's output is its product")]
+
+mod ending;
+mod exchange;
+mod library;
+
+#[path = "../../src/bin/sparkpilot/commands/finetune/mod.rs"]
+#[allow(
+    dead_code,
+    reason = "this program begins and goes on; the main one judges and merges besides"
+)]
+mod finetune;
+
+use std::error::Error;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+use spark_program::{Devices, Usage, check_devices, count};
+use sparkpilot::shards::Asked;
+use sparkpilot::train::Sum;
+
+use ending::Ending;
+use exchange::Mpi;
+use finetune::arguments::{Resume, Train};
+use finetune::ranks::Ranks;
+
+/// Fine-tune a network in several processes, which mpirun starts
+#[derive(Parser)]
+#[command(
+    name = "sparkpilot-mpi",
+    version,
+    arg_required_else_help = true,
+    after_help = "Examples:\n  \
+        mpirun -n 2 sparkpilot-mpi train --model m.onnx --data frames.safetensors --output run --qat fp4\n  \
+        mpirun -n 4 sparkpilot-mpi resume --output run\n  \
+        sparkpilot finetune eval --output run\n\n\
+        Losses and adapters have the same bits for every number of processes that divides --virtual-shards."
+)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Begin a run
+    Train {
+        #[command(flatten)]
+        train: Box<Train>,
+        #[command(flatten)]
+        manners: Manners,
+    },
+    /// Go on with a run from its last checkpoint, on any number of processes that divides its shards
+    Resume {
+        #[command(flatten)]
+        resume: Resume,
+        #[command(flatten)]
+        manners: Manners,
+    },
+}
+
+/// How processes treat each other.
+#[derive(Args)]
+struct Manners {
+    /// Add gradients in whatever order is fastest: fewer bytes, but last bits that hang on the number of processes
+    #[arg(long)]
+    fast_sum: bool,
+    /// Threads of a process that compute steps; as many as it has cores by default
+    #[arg(long, value_name = "N", value_parser = count(1, 4096))]
+    threads: Option<usize>,
+    /// Seconds without a batch or an answer of the others after which a process ends all
+    #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = count(1, 1_000_000))]
+    stall_timeout: usize,
+    /// The same until training begins: while networks and frames are read
+    #[arg(long, value_name = "SECONDS", default_value_t = 7200, value_parser = count(1, 1_000_000))]
+    start_timeout: usize,
+}
+
+/// Parts of a step unless the options say otherwise.
+const VIRTUAL_SHARDS: usize = 8;
+
+/// What ranks write side by side is said before the first of them ends all.
+const TO_BE_HEARD: Duration = Duration::from_millis(300);
+
+fn main() -> ExitCode {
+    let ending = Ending::new();
+    let code = spark_program::run(|arguments: Arguments| work(arguments, &ending));
+    if code != ExitCode::SUCCESS && ending.concerns_others() {
+        std::thread::sleep(TO_BE_HEARD);
+        ending.end_all(None);
+    }
+    code
+}
+
+fn work(arguments: Arguments, ending: &Ending) -> Result<ExitCode, Box<dyn Error>> {
+    check_devices(Devices::Cpu)?;
+    let manners = match &arguments.command {
+        Command::Train { manners, .. } | Command::Resume { manners, .. } => manners,
+    };
+    let seconds = |n: usize| Duration::from_secs(n as u64);
+    let limits = [manners.start_timeout, manners.stall_timeout].map(seconds);
+    let (mpi, world) = Mpi::start(ending, limits)?;
+    let is_lone = world.size == 1;
+    check_launcher(world.size)?;
+    let sum = match manners.fast_sum {
+        true => Sum::Fast,
+        false => Sum::InOrder,
+    };
+    let own = [
+        (
+            "program",
+            format!("sparkpilot-mpi {}", env!("CARGO_PKG_VERSION")),
+        ),
+        ("MPI", world.library.clone()),
+        ("architecture", std::env::consts::ARCH.to_owned()),
+        (
+            "instruction set",
+            spark_simd::Isa::detect().name().to_owned(),
+        ),
+    ];
+    let own = own.map(|(name, value)| (name.to_owned(), value));
+    let traffic = mpi.traffic();
+    let ranks = Ranks::new(Box::new(mpi), sum, own.into(), manners.threads);
+    let voice = ranks.voice();
+    voice.say(format_args!("{} ranks, {}", world.size, world.library));
+    let place = (world.rank, is_lone);
+    let code = match arguments.command {
+        Command::Train { mut train, .. } => {
+            if train.dry_run || train.create_adapter {
+                return Err(Box::new(Usage(
+                    "--dry-run and --create-adapter are for `sparkpilot finetune train`".to_owned(),
+                )));
+            }
+            train.options.virtual_shards.get_or_insert(VIRTUAL_SHARDS);
+            of_rank(finetune::train::begin(*train, ranks), place)?
+        }
+        Command::Resume { resume, .. } => of_rank(finetune::train::resume(&resume, ranks), place)?,
+    };
+    voice.say(format_args!("{}", traffic.told()));
+    Ok(code)
+}
+
+/// An error with the rank that it happened to. Wrong usage happens to all.
+fn of_rank<T>(
+    result: Result<T, Box<dyn Error>>,
+    (rank, is_lone): (usize, bool),
+) -> Result<T, Box<dyn Error>> {
+    match result {
+        Err(error) if !is_lone && !error.is::<Usage>() => {
+            let told = spark_program::with_causes(error.as_ref());
+            Err(format!("rank {rank}: {told}").into())
+        }
+        result => result,
+    }
+}
+
+/// The mpirun of another MPI starts as many processes, each of which believes that it is alone and would write the same files.
+fn check_launcher(size: usize) -> Result<(), Usage> {
+    let variable = |name: &str| {
+        let value = std::env::var_os(name)?;
+        Some(value.to_string_lossy().into_owned())
+    };
+    for launcher in ["open-mpi", "pmi"] {
+        let asked: Option<Asked> = launcher.parse().ok();
+        let Some(shard) = asked.and_then(|asked| asked.shard(variable).ok()) else {
+            continue; // it has not started this process
+        };
+        let n = shard.of();
+        if n != size as u64 {
+            return Err(Usage(format!(
+                "{n} processes were started, and MPI knows of {size}: this program was built for another MPI than that of this mpirun"
+            )));
+        }
+    }
+    Ok(())
+}
