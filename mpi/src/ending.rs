@@ -19,9 +19,6 @@ use spark_program::tell;
 /// Exit code of a run that was ended for want of progress.
 pub(crate) const STALLED: i32 = 75;
 
-/// Exit code of a run that another rank's error ended.
-const FAILED: i32 = 1;
-
 /// How long the library may take to end all.
 const FOR_THE_LIBRARY: Duration = Duration::from_secs(3);
 
@@ -36,8 +33,10 @@ struct State {
     born: Instant,
     /// What all are to end with.
     code: OnceLock<i32>,
-    /// Whether the library runs, so that there may be others.
+    /// Whether the library runs, and this rank makes its way.
     is_joined: AtomicBool,
+    /// Whether there are other ranks.
+    has_others: AtomicBool,
     /// Whether steps are made.
     is_training: AtomicBool,
     /// Whether this rank waits for others.
@@ -52,14 +51,16 @@ impl Ending {
             born: Instant::now(),
             code: OnceLock::new(),
             is_joined: AtomicBool::new(false),
+            has_others: AtomicBool::new(false),
             is_training: AtomicBool::new(false),
             is_waiting: AtomicBool::new(false),
             moved: AtomicU64::new(0),
         }))
     }
 
-    /// From now on others may wait for this rank.
-    pub(crate) fn join(&self) {
+    /// From now on this rank is watched, and others may wait for it.
+    pub(crate) fn join(&self, n_ranks: usize) {
+        self.0.has_others.store(n_ranks > 1, Ordering::Release);
         self.0.is_joined.store(true, Ordering::Release);
         self.moved();
     }
@@ -69,7 +70,12 @@ impl Ending {
         self.0.is_joined.store(false, Ordering::Release);
     }
 
-    pub(crate) fn concerns_others(&self) -> bool {
+    /// Whether others wait for this rank, or will.
+    pub(crate) fn has_others(&self) -> bool {
+        self.is_joined() && self.0.has_others.load(Ordering::Acquire)
+    }
+
+    fn is_joined(&self) -> bool {
         self.0.is_joined.load(Ordering::Acquire)
     }
 
@@ -100,16 +106,16 @@ impl Ending {
     }
 
     /// Ends all ranks, this one among them.
-    pub(crate) fn end_all(&self, code: Option<i32>) -> ! {
+    pub(crate) fn end_all(&self, code: i32) -> ! {
         // Whoever was first has said what all end with.
-        let _ = self.0.code.set(code.unwrap_or(FAILED));
+        let _ = self.0.code.set(code);
         std::thread::sleep(FOR_THE_LIBRARY);
         abort()
     }
 
-    /// Looks whether something moves, until nobody waits for this rank. `limits` are those before training and in it.
+    /// Looks whether something moves, until this rank has left. `limits` are those before training and in it.
     pub(crate) fn watch(&self, rank: usize, [start, stall]: [Duration; 2]) {
-        while self.concerns_others() {
+        while self.is_joined() {
             std::thread::sleep(LOOK);
             let limit = match self.0.is_training.load(Ordering::Acquire) {
                 true => stall,
@@ -117,7 +123,7 @@ impl Ending {
             };
             let moved = Duration::from_millis(self.0.moved.load(Ordering::Acquire));
             let still = self.0.born.elapsed().saturating_sub(moved);
-            if still > limit && self.concerns_others() {
+            if still > limit && self.is_joined() {
                 let why = match self.0.is_waiting.load(Ordering::Acquire) {
                     true => "it waits for others",
                     false => "it computes, reads or writes",
@@ -126,7 +132,7 @@ impl Ending {
                     "rank {rank}: nothing has moved for {} s, {why}: all ranks are ended; the last checkpoint is what to go on from",
                     still.as_secs()
                 ));
-                self.end_all(Some(STALLED));
+                self.end_all(STALLED);
             }
         }
     }

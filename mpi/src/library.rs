@@ -72,7 +72,7 @@ pub(crate) fn serve(
         size: world.size() as usize,
         library: library.trim_end_matches('\0').trim().to_owned(),
     };
-    ending.join();
+    ending.join(who.size);
     let _ = joined.send(Ok(who)); // the same
     loop {
         let ask = match asks.recv_timeout(IDLE) {

@@ -101,9 +101,11 @@ const TO_BE_HEARD: Duration = Duration::from_millis(300);
 fn main() -> ExitCode {
     let ending = Ending::new();
     let code = spark_program::run(|arguments: Arguments| work(arguments, &ending));
-    if code != ExitCode::SUCCESS && ending.concerns_others() {
+    if code != ExitCode::SUCCESS && ending.has_others() {
         std::thread::sleep(TO_BE_HEARD);
-        ending.end_all(None);
+        // The type does not tell its number.
+        let number = (1..=u8::MAX).find(|number| ExitCode::from(*number) == code);
+        ending.end_all(number.unwrap_or(1).into());
     }
     code
 }
@@ -115,7 +117,8 @@ fn work(arguments: Arguments, ending: &Ending) -> Result<ExitCode, Box<dyn Error
     };
     let seconds = |n: usize| Duration::from_secs(n as u64);
     let limits = [manners.start_timeout, manners.stall_timeout].map(seconds);
-    let (mpi, world) = Mpi::start(ending, limits)?;
+    let started = Mpi::start(ending, limits).map_err(|error| -> Box<dyn Error> { error });
+    let (mpi, world) = started?;
     let is_lone = world.size == 1;
     check_launcher(world.size)?;
     let sum = match manners.fast_sum {

@@ -3,4 +3,5 @@
 mod agreement;
 mod bits;
 mod endings;
+mod namespaces;
 mod process;

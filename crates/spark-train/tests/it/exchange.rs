@@ -1,12 +1,15 @@
 //! Runs that are shared out among ranks, here threads that send each other bytes: the same bits for every number of them.
 
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
+use spark_dora::optim::{Accumulator, AdamW, clip_by_norm};
+use spark_onnx_graph::Tensor;
 use spark_train::{
-    Ended, Event, ExchangeError, Go, GradientExchange, Samples, Sum, TrainError, Trainer,
-    TrainerSettings, digest, digest_of_all,
+    Decay, Ended, Event, ExchangeError, Go, GradientExchange, Sample, Samples, Sum, TrainError,
+    Trainer, TrainerSettings, TrainingStep, digest, digest_of_all,
 };
 use tempfile::tempdir;
 
@@ -425,4 +428,98 @@ fn the_digest_of_all_samples_sees_those_that_the_short_one_passes_over() {
     let [one, other] = [one, other].map(|samples| digest_of_all(&samples).expect("is read"));
     assert_ne!(one, other);
     assert!(one.starts_with("40 ") && other.starts_with("40 "));
+}
+
+/// Samples that remember in which order they were asked for.
+struct Remembering {
+    samples: Vec<Sample>,
+    asked: RefCell<Vec<usize>>,
+}
+
+impl Samples for Remembering {
+    fn len(&self) -> usize {
+        self.samples.len()
+    }
+
+    fn sample(&self, index: usize) -> Result<Sample, Box<dyn std::error::Error + Send + Sync>> {
+        self.asked.borrow_mut().push(index);
+        Ok(self.samples[index].clone())
+    }
+}
+
+/// The same steps spelled out: batches one after the other, an accumulator, a bound, AdamW.
+#[test]
+fn steps_have_the_bits_of_their_parts_one_after_the_other() {
+    let training = Remembering {
+        samples: samples(24, 100),
+        asked: RefCell::default(),
+    };
+    let settings = TrainerSettings {
+        epochs: 2,
+        decay: Decay::Constant,
+        warm_up: 0,
+        clip: Some(0.05),
+        ..settings(None)
+    };
+    let (batch, accumulate, rates) = (settings.batch, settings.accumulate, settings.rates);
+    let options = spark_onnx::RunOptions::new().with_threads(1);
+    let trainer = Trainer::new(
+        network(1),
+        heads(),
+        &training,
+        None,
+        settings,
+        options.clone(),
+    );
+    let mut trainer = trainer.expect("settings");
+    training.asked.borrow_mut().clear();
+    let mut losses = Vec::new();
+    let outcome = trainer.run(&mut |event: &Event| {
+        if let Event::Step { loss, .. } = event {
+            losses.push(loss.to_bits());
+        }
+        Go::On
+    });
+    assert_eq!(outcome.expect("trains").steps, 8);
+
+    let network = network(1);
+    let variables = network.adapter().variables();
+    let groups = variables.optimiser_groups(rates);
+    let mut optimiser = AdamW::new(groups).expect("groups");
+    let shapes = [("x", vec![batch, 6])];
+    let step = TrainingStep::new(&network, &heads(), &shapes, &options);
+    let mut step = step.expect("plans");
+    let asked = training.asked.borrow();
+    for (indices, want) in asked.chunks(batch * accumulate).zip(&losses) {
+        let mut accumulator = Accumulator::new(variables.all().cloned());
+        let mut loss = 0.0;
+        for indices in indices.chunks(batch) {
+            let of = |which: fn(&Sample) -> &Tensor, width| {
+                let all = indices
+                    .iter()
+                    .map(|&i| which(&training.samples[i]).to_f32());
+                let all: Vec<f32> = all.flatten().collect();
+                Tensor::from_f32([batch, width], all).expect("fits")
+            };
+            let x = of(|sample| &sample.inputs[0].1, 6);
+            let y = of(|sample| &sample.targets[0].1, 3);
+            let result = step.run(&network, &[("x", &x)], &[("y1", &y)]);
+            let result = result.expect("runs");
+            loss += result.loss / accumulate as f64;
+            accumulator
+                .add_gradients(&result.gradients)
+                .expect("are added");
+        }
+        let mut gradients = accumulator.mean().expect("is had");
+        let norm = clip_by_norm(&mut gradients, 0.05).expect("is finite");
+        assert!(norm > 0.05, "the bound acts");
+        optimiser.step(&gradients, 1.0).expect("a step");
+        assert_eq!(loss.to_bits(), *want);
+    }
+    let of = |var: &candle_core::Var| -> Vec<f32> {
+        let flat = var.flatten_all().and_then(|flat| flat.to_vec1());
+        flat.expect("is in f32")
+    };
+    let want: Vec<u32> = variables.all().flat_map(of).map(f32::to_bits).collect();
+    assert_eq!(bits(&trainer), want);
 }
