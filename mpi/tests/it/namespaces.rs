@@ -88,7 +88,7 @@ fn runs(words: &[&str]) -> bool {
 #[test]
 fn two_ranks_over_a_shaped_link_have_the_bits_of_one() {
     let Some(link) = Link::new() else {
-        println!("left out: this machine lets nobody make network namespaces with a shaped link");
+        eprintln!("left out: this machine lets nobody make network namespaces with a shaped link");
         return;
     };
     let material = Material::new();

@@ -371,7 +371,7 @@ fn a_rank_that_is_gone_ends_the_run_with_what_the_exchange_says() {
 }
 
 /// Rank 0 of two, whose other rank computes the same, but comes to other variables.
-struct Apart(Option<Vec<u8>>);
+struct Apart(VecDeque<Vec<u8>>);
 
 impl GradientExchange for Apart {
     fn rank(&self) -> usize {
@@ -383,12 +383,12 @@ impl GradientExchange for Apart {
     }
 
     fn begin(&mut self, own: Vec<u8>) -> Result<(), ExchangeError> {
-        self.0 = Some(own);
+        self.0.push_back(own);
         Ok(())
     }
 
     fn finish(&mut self) -> Result<Vec<Vec<u8>>, ExchangeError> {
-        let own = self.0.take().ok_or("nothing was begun")?;
+        let own = self.0.pop_front().ok_or("nothing was begun")?;
         let mut other = own.clone();
         // A checksum, which is shorter than any batch.
         if own.len() == 8 {
@@ -408,7 +408,7 @@ fn ranks_that_come_to_other_variables_are_noticed_at_the_end_of_an_epoch() {
     let options = spark_onnx::RunOptions::new().with_threads(1);
     let trainer = Trainer::new(network(1), heads(), &training, None, shared(None), options);
     let trainer = trainer.expect("settings");
-    let trainer = trainer.with_exchange(Box::new(Apart(None)), Sum::InOrder);
+    let trainer = trainer.with_exchange(Box::new(Apart(VecDeque::new())), Sum::InOrder);
     let ended = trainer.expect("even").run(&mut |_: &Event| Go::On);
     let Err(TrainError::Apart { epoch, rank }) = ended else {
         panic!("{ended:?}");
