@@ -12,6 +12,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use crate::build_and_test;
 use crate::command::{self, cargo};
 use crate::error::{Error, LeftOut};
 use crate::workspace::Workspace;
@@ -43,20 +44,20 @@ pub(crate) fn run(workspace: &Workspace) -> Result<(), Error> {
     let root = workspace.root.join("mpi");
     command::copy_lock(&workspace.root.join("Cargo.lock"), &root.join("Cargo.lock"))?;
     command::run(cargo(&["fmt", "--check"]).current_dir(&root))?;
-    let target = workspace.target.join("mpi");
-    let mut clippy = cargo(&[
-        "clippy",
-        "--release",
-        "--all-targets",
-        "--",
-        "-D",
-        "warnings",
-    ]);
-    command::run(clippy.current_dir(&root).env("CARGO_TARGET_DIR", &target))?;
+    // What others publish has been built for `test-release`, with the same options and in the same place.
+    let in_place = |command: &mut Command| {
+        command.current_dir(&root);
+        command.env("CARGO_TARGET_DIR", &workspace.target);
+    };
     // One after the other: each test starts up to eight processes.
-    let mut test = cargo(&["test", "--release", "--", "--test-threads=1"]);
-    let counts = command::run_tests(test.current_dir(&root).env("CARGO_TARGET_DIR", &target))?;
+    let mut test = cargo(&["test"]);
+    build_and_test::optimised(&mut test).args(["--", "--test-threads=1"]);
+    in_place(&mut test);
+    let counts = command::run_tests(&mut test)?;
     println!("{counts}");
+    let mut clippy = cargo(&["clippy", "--all-targets", "--", "-D", "warnings"]);
+    in_place(&mut clippy);
+    command::run(&mut clippy)?;
     Ok(())
 }
 

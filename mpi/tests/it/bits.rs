@@ -7,7 +7,7 @@ use std::time::Duration;
 fn every_number_of_ranks_has_the_bits_of_one() {
     let material = Material::new();
     let said = succeed(1, &material.train("one", &["--epochs", "6"]));
-    assert!(said.contains("1 ranks, Open MPI"), "{said}");
+    assert!(said.contains("1 rank, Open MPI"), "{said}");
     let one = material.bits("one");
     assert_eq!(one.0.len(), 18 + 6, "{:?}", one.0);
     for n in [2, 4, 8] {

@@ -5,7 +5,7 @@
 //! mpirun, rank 0                                          rank 1, started by `ip netns exec` in place of ssh
 //! ```
 //!
-//! Needs root, `ip` and `tc`; elsewhere the test says that it is left out.
+//! Needs root, `ip` and `tc`; elsewhere the test says that it is left out, and fails where CI is set.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -88,6 +88,8 @@ fn runs(words: &[&str]) -> bool {
 #[test]
 fn two_ranks_over_a_shaped_link_have_the_bits_of_one() {
     let Some(link) = Link::new() else {
+        let is_ci = std::env::var_os("CI").is_some();
+        assert!(!is_ci, "no network namespaces with a shaped link here");
         eprintln!("left out: this machine lets nobody make network namespaces with a shaped link");
         return;
     };

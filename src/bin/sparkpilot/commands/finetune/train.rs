@@ -154,13 +154,16 @@ fn train_on(
         voice,
         metrics,
         board: board.transpose()?,
-        bar: progress(None).with_message("training"),
+        bar: match voice.is_first {
+            true => progress(None).with_message("training"),
+            false => spark_program::ProgressBar::hidden(),
+        },
         is_unheard: false,
         epochs: run.options.epochs,
         checkpoint: None,
         signal: None,
     };
-    let pulse = Pulse::of(&told.bar);
+    let pulse = voice.is_first.then(|| Pulse::of(&told.bar));
     let began = Instant::now();
     let result = postponed(|| -> Result<_, Box<dyn Error>> {
         let resumed = match resumes {
