@@ -142,7 +142,10 @@ fn work(arguments: Arguments, ending: &Ending) -> Result<ExitCode, Box<dyn Error
     let ranks = Ranks::new(Box::new(mpi), sum, own.into(), manners.threads);
     let voice = ranks.voice();
     let ranks_are = if is_lone { "rank" } else { "ranks" };
-    voice.say(format_args!("{} {ranks_are}, {}", world.size, world.library));
+    voice.say(format_args!(
+        "{} {ranks_are}, {}",
+        world.size, world.library
+    ));
     let place = (world.rank, is_lone);
     let code = match arguments.command {
         Command::Train { mut train, .. } => {

@@ -21,27 +21,21 @@ const COMPUTING: [&str; 11] = [
     "spark-simd",
 ];
 
-/// Adds what builds the members in the release profile, with every feature.
+/// Adds what builds the members in the release profile, with every feature: without assertions and checks of overflow, and
+/// those that compute optimised as users build them, but for what the compiler does over the units of a crate once more. All
+/// others are optimised less: they take half of the time, and what optimisation makes of them is not what is tested.
 pub(crate) fn release<'command>(
     command: &'command mut Command,
     workspace: &Workspace,
 ) -> &'command mut Command {
-    optimised(command).arg("--all-features");
-    command.current_dir(&workspace.root)
-}
-
-/// Adds the release profile: without assertions and checks of overflow, and crates that compute optimised as users build them,
-/// but for what the compiler does over the units of a crate once more. All others are optimised less: they take half of the
-/// time, and what optimisation makes of them is not what is tested.
-pub(crate) fn optimised(command: &mut Command) -> &mut Command {
-    command.arg("--release");
+    command.args(["--release", "--all-features"]);
     command.args(["--config", "profile.release.opt-level=1"]);
     command.args(["--config", "profile.release.lto=\"off\""]);
     for name in COMPUTING {
         let level = format!("profile.release.package.{name}.opt-level=3");
         command.arg("--config").arg(level);
     }
-    command
+    command.current_dir(&workspace.root)
 }
 
 /// Generic functions that optimised crates take from dependencies that are not would be slow, and under a sanitiser
