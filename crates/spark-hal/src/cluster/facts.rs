@@ -165,15 +165,17 @@ pub(super) fn unknown_carrier(host: &Host) -> Option<String> {
     })
 }
 
-/// The two names of one machine, with or without its domain.
+/// The two names of one machine, of which one may lack the domain.
 fn is_same(one: &str, other: &str) -> bool {
-    let first = |name: &str| {
-        name.split('.')
-            .next()
-            .unwrap_or_default()
-            .to_ascii_lowercase()
+    let first = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
+    let (short, long) = match one.contains('.') {
+        true => (other, one),
+        false => (one, other),
     };
-    first(one) == first(other)
+    match short.contains('.') {
+        true => short.eq_ignore_ascii_case(long),
+        false => short.eq_ignore_ascii_case(&first(long)),
+    }
 }
 
 /// `spark-1: /sys/class/net/enp1s0f0np0/mtu`

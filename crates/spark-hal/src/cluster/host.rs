@@ -16,6 +16,9 @@ use super::netplan::Netplan;
 
 /// Longest list of interfaces that is looked through.
 const MOST_LINKS: usize = 256;
+/// More ConnectX-7 functions than a machine has, and more addresses than one of them has: records come from strangers.
+const MOST_RAILS: usize = 64;
+const MOST_ADDRESSES: usize = 64;
 
 /// A machine of the cluster.
 #[derive(Debug, Clone)]
@@ -61,16 +64,13 @@ impl Host {
         let own = own.filter(|own| !own.is_empty());
         let network = &machine.network;
         let port_of = |idx| network.ports.iter().position(|port| port.contains(&idx));
-        let rails = network
-            .functions
-            .iter()
-            .enumerate()
-            .map(|(idx, function)| Rail {
-                port: port_of(idx).unwrap_or_default(),
-                function: function.clone(),
-                gids: function.gids(root),
-                firmware: function.firmware(root),
-            });
+        let functions = network.functions.iter().enumerate().take(MOST_RAILS);
+        let rails = functions.map(|(idx, function)| Rail {
+            port: port_of(idx).unwrap_or_default(),
+            function: function.clone(),
+            gids: function.gids(root),
+            firmware: function.firmware(root),
+        });
         Self {
             names_itself: own.is_some(),
             name: own.map_or_else(|| quote(name), |own| quote(&own)),
@@ -130,7 +130,7 @@ impl Rail {
             IpAddr::V4(address) => Some(*address),
             IpAddr::V6(_) => None,
         };
-        addresses.filter_map(only_v4).collect()
+        addresses.filter_map(only_v4).take(MOST_ADDRESSES).collect()
     }
 }
 

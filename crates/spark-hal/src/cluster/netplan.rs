@@ -22,8 +22,10 @@ use crate::reading::{Failure, Reading, quote};
 use crate::root::Root;
 
 const FOLDER: &str = "/etc/netplan";
-/// More files than anybody has.
+/// More files than anybody has, and more addresses than any interface.
 const MOST_FILES: usize = 64;
+const MOST_ADDRESSES: usize = 256;
+const FEWER: &str = "at most 256 addresses of an interface";
 
 /// What netplan declares, by interface.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -80,7 +82,11 @@ impl Netplan {
             let path: Vec<&str> = above.iter().map(|(_, key)| key.as_str()).collect();
             if let Some(item) = item {
                 if let ["network", "ethernets", interface, "addresses"] = path[..] {
-                    netplan.declared(interface).addresses.extend(address(item));
+                    let declared = netplan.declared(interface);
+                    declared.addresses.extend(address(item));
+                    if declared.addresses.len() > MOST_ADDRESSES {
+                        return Err(refused(FEWER));
+                    }
                 }
                 continue;
             }
@@ -190,6 +196,9 @@ fn declare(declared: &mut Declared, key: &str, value: &str) -> Result<(), &'stat
         "addresses" if !value.is_empty() => {
             let items = list(value).ok_or("a list")?;
             declared.addresses.extend(items.filter_map(address));
+            if declared.addresses.len() > MOST_ADDRESSES {
+                return Err(FEWER);
+            }
         }
         "dhcp4" => declared.takes_dhcp = is_true(value).ok_or("true or false")?,
         "link-local" if !value.is_empty() => {

@@ -16,6 +16,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use crate::reading::quote;
 use crate::root::Root;
 
+/// More networks than an interface is in; others are left out.
+const MOST_NETWORKS: usize = 64;
+
 /// An IPv4 network, such as `192.168.100.0/24`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Ipv4Network {
@@ -80,7 +83,10 @@ impl Addresses {
         }
         let mut networks: BTreeMap<String, Vec<Ipv4Network>> = BTreeMap::new();
         for (interface, network) in routes {
-            networks.entry(interface).or_default().push(network);
+            let of_interface = networks.entry(interface).or_default();
+            if of_interface.len() < MOST_NETWORKS {
+                of_interface.push(network);
+            }
         }
         Self {
             are_known,

@@ -15,10 +15,12 @@ use crate::reading::Reading;
 
 use super::super::facts::{Link, of_rail};
 use super::super::host::{Host, Rail};
-use super::way::{Way, is_tcp};
+use super::way::{Way, is_without_rdma};
 
 /// Lanes of a function's PCIe link.
 const PCIE_LANES: u8 = 4;
+
+const NAME_RAILS: &str = "name the rails and measure again: -x UCX_NET_DEVICES=rocep1s0f0:1,roceP2p1s0f0:1, or for TCP their networks with --mca btl_tcp_if_include";
 
 /// A cause, and what speaks for it.
 pub(super) struct Cause {
@@ -74,9 +76,11 @@ impl Slow<'_, '_> {
         let (interface, speed) = others.next()?;
         Some(Cause {
             severity: Severity::Warning,
-            what: format!("MPI was told to use {interface} of {speed} Mb/s, which is not the cable between the ports"),
+            what: format!(
+                "MPI was told to use {interface} of {speed} Mb/s, which is not the cable between the ports"
+            ),
             evidence: Vec::new(),
-            fix: "name the rails: -x UCX_NET_DEVICES=rocep1s0f0:1,roceP2p1s0f0:1, or for TCP their networks with --mca btl_tcp_if_include".to_owned(),
+            fix: NAME_RAILS.to_owned(),
         })
     }
 
@@ -99,7 +103,7 @@ impl Slow<'_, '_> {
             severity: Severity::Warning,
             what: "that is the speed of another link that both machines have: it went over the management network".to_owned(),
             evidence: vec![fits(a)?, fits(b)?],
-            fix: "name the rails: -x UCX_NET_DEVICES=rocep1s0f0:1,roceP2p1s0f0:1, or for TCP their networks with --mca btl_tcp_if_include".to_owned(),
+            fix: NAME_RAILS.to_owned(),
         })
     }
 
@@ -201,7 +205,7 @@ impl Slow<'_, '_> {
     fn unknown(&self) -> Cause {
         let ranks =
             [self.link.pair.a, self.link.pair.b].map(|rank| &self.link.measurement.ranks[rank]);
-        let by_tcp = ranks.iter().any(|rank| is_tcp(rank));
+        let by_tcp = ranks.iter().any(|rank| is_without_rdma(rank));
         let (what, fix) = match by_tcp {
             true => (
                 "messages went by TCP, and 190 Gb/s were measured by RDMA",

@@ -12,7 +12,7 @@ mod rdma;
 mod software;
 mod way;
 
-use crate::doctor::{Examination, Seen, Severity, Verdict, found};
+use crate::doctor::{Examination, Seen, Severity, Verdict, found, seen};
 
 use super::facts::Cluster;
 
@@ -29,14 +29,22 @@ pub(super) static ALL: &[&[Examination<Cluster>]] = &[
     bandwidth::CHECKS,
 ];
 
+/// What is shown of a finding's evidence.
+const MOST_EVIDENCE: usize = 24;
+
 /// The finding, if there is evidence of one; else what was not looked at; else all is well.
 fn concluded(
     severity: Severity,
     message: impl Into<String>,
-    evidence: Vec<Seen>,
+    mut evidence: Vec<Seen>,
     fix: impl Into<String>,
     unseen: Option<Verdict>,
 ) -> Verdict {
+    let n_more = evidence.len().saturating_sub(MOST_EVIDENCE);
+    if n_more > 0 {
+        evidence.truncate(MOST_EVIDENCE);
+        evidence.push(seen("and more like these", n_more));
+    }
     match unseen {
         _ if !evidence.is_empty() => found(severity, message, evidence, fix),
         Some(verdict) => verdict,

@@ -1,6 +1,7 @@
 //! RDMA: identifiers of RoCE v2, and memory that may be locked.
 
 use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
 
 use crate::bytes::gibibytes;
 use crate::doctor::{Check, Examination, Severity, Verdict, not_examined, seen};
@@ -36,6 +37,7 @@ fn gid(cluster: &Cluster) -> Verdict {
     let (mut indexes, mut evidence) = (BTreeSet::new(), Vec::new());
     let (mut missing, mut unseen) = (Vec::new(), None);
     for (host, rails) in &used {
+        let addresses: BTreeSet<Ipv4Addr> = rails.iter().flat_map(|rail| rail.ipv4()).collect();
         for rail in rails.iter().filter(|rail| rail.has_carrier()) {
             let device = rail.function.rdma_device.to_string();
             let place = || format!("gids of {device} on {}: {RECORD}", host.name);
@@ -51,7 +53,10 @@ fn gid(cluster: &Cluster) -> Verdict {
             let of_address = gids
                 .iter()
                 .filter(|gid| gid.kind == GidKind::V2)
-                .find(|gid| gid.ipv4().is_some_and(|address| !address.is_unspecified()));
+                .find(|gid| {
+                    gid.ipv4()
+                        .is_some_and(|address| addresses.contains(&address))
+                });
             match of_address {
                 None => missing.push(seen(place, "none of RoCE v2 and IPv4")),
                 Some(gid) => {

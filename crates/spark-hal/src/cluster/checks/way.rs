@@ -50,8 +50,14 @@ impl Way {
             true => tcp,
             false => ucx.or(tcp),
         };
+        // `all` is what UCX takes unless it is told otherwise.
+        let limit = limit.filter(|(_, value)| value.as_str() != "all");
         let Some((name, value)) = limit else {
-            return Self::default();
+            let excluded = value("OMPI_MCA_btl_tcp_if_exclude");
+            return Self {
+                variable: excluded.map(|(name, value)| format!("{name}={value}")),
+                ..Self::default()
+            };
         };
         let mut way = Self {
             variable: Some(format!("{name}={value}")),
@@ -91,11 +97,19 @@ impl Way {
     }
 }
 
-/// Whether messages go by TCP: what is asked for is the byte transfer layer, or all that UCX may take.
-pub(super) fn is_tcp(rank: &Rank) -> bool {
+/// Whether messages go by Open MPI's own TCP, and not by UCX.
+fn is_tcp(rank: &Rank) -> bool {
     let value = |name: &str| rank.environment.get(name).map_or("", String::as_str);
     let (pml, btl) = (value("OMPI_MCA_pml"), value("OMPI_MCA_btl"));
     pml == "ob1" || (pml.is_empty() && btl.split(',').any(|word| word == "tcp"))
+}
+
+/// Whether messages between machines cannot go by RDMA.
+pub(super) fn is_without_rdma(rank: &Rank) -> bool {
+    let transports = rank.environment.get("UCX_TLS");
+    let is_local =
+        |word: &str| ["tcp", "self", "sm", "shm", "posix", "sysv", "cma"].contains(&word);
+    is_tcp(rank) || transports.is_some_and(|all| all.split(',').all(|word| is_local(word.trim())))
 }
 
 fn network(word: &str) -> Option<Ipv4Network> {

@@ -1,5 +1,7 @@
 //! The fast ports between two machines.
 
+use std::net::IpAddr;
+
 use crate::bytes::gibibytes;
 use crate::doctor::check::{Check, Examination};
 use crate::doctor::facts::Facts;
@@ -97,6 +99,14 @@ fn has_carrier(function: &Function) -> bool {
     function.has_carrier == Reading::Value(true)
 }
 
+/// Whether somebody gave it: every interface that is up has one of IPv6 by itself.
+fn is_given(address: &IpAddr) -> bool {
+    match address {
+        IpAddr::V4(_) => true,
+        IpAddr::V6(address) => !address.is_unicast_link_local(),
+    }
+}
+
 fn port(facts: &Facts) -> Verdict {
     let ports = connected(facts);
     if ports.is_empty() {
@@ -112,7 +122,7 @@ fn port(facts: &Facts) -> Verdict {
                     _ => format!("not up ({})", half.has_carrier),
                 },
             ));
-        } else if half.addresses.is_empty() {
+        } else if !half.addresses.iter().any(is_given) {
             evidence.push(seen(format!("/proc/net: {}", half.name()), "no address"));
         }
     }

@@ -190,6 +190,45 @@ fn a_netplan_that_root_has_copied_is_kept() {
     assert_eq!(verdict, Some(&spark_hal::doctor::Verdict::Passed));
 }
 
+/// A stranger's record: thousands of cards in thousands of networks, and a netplan to match.
+#[test]
+fn records_of_thousands_of_rails_and_networks_are_examined_in_time() {
+    let twins = Patients::twins();
+    for tree in &twins.trees {
+        let mut routes = String::from("Iface\n");
+        let mut trie = String::new();
+        for number in 0..30_000_u32 {
+            let [a, b, c, d] = ((10 << 24) + (number << 8) + 1).to_be_bytes();
+            routes +=
+                &format!("enp1s0f0np0\t00{c:02X}{b:02X}{a:02X}\t00000000\t1\t0\t0\t0\t00FFFFFF\n");
+            trie += &format!("|-- {a}.{b}.{c}.{d}\n/32 host LOCAL\n");
+        }
+        let device = "== /sys/bus/pci/devices/{10-999}:01:00.0";
+        tree.add(&format!(
+            "== /proc/net/route\n{routes}== /proc/net/fib_trie\n{trie}\
+             {device}/vendor\n0x15b3\n{device}/device\n0x1021\n{device}/class\n0x020000\n{device}/net/enp1s0f0np0/ifindex\n1\n"
+        ));
+    }
+    let quickest = (0..3).map(|_| {
+        let began = std::time::Instant::now();
+        let report = twins.examine_live();
+        assert!(report.to_text().len() < 100_000);
+        began.elapsed()
+    });
+    let quickest = quickest.min().unwrap();
+    assert!(
+        quickest < std::time::Duration::from_secs(3),
+        "took {quickest:?}"
+    );
+    let endless = format!("{}{}", netplan(11), "        - 10.0.0.1/8\n".repeat(1000));
+    assert!(
+        Netplan::parse(&endless)
+            .unwrap_err()
+            .to_string()
+            .contains("at most 256")
+    );
+}
+
 proptest! {
     #[test]
     fn netplans_of_any_content_are_read_or_refused(text in "[ \t\na-e:#'\"\\[\\]{},.0-9/-]{0,200}", at in 0_usize..400) {

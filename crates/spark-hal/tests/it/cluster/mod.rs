@@ -197,6 +197,10 @@ fn gid() {
     Patients::twins()
         .without(&format!("{}/gids/3", table(1)))
         .has("cluster.gid", Severity::Error, "roceP2p1s0f0");
+    // One of an address that the machine does not have is left over.
+    Patients::twins()
+        .with(&gids(1, 3, [192, 168, 101, 99]))
+        .has("cluster.gid", Severity::Error, "roceP2p1s0f0");
     // The same identifier for the first version of RoCE is another one.
     Patients::twins()
         .with(&format!("== {}/gid_attrs/types/3\nIB/RoCE v1\n", table(0)))

@@ -68,6 +68,22 @@ fn the_management_network_is_known_by_name_and_by_speed() {
         Severity::Warning,
         "it went over the management network",
     );
+    at(Some("all"), 9.4).has(
+        "cluster.bandwidth",
+        Severity::Warning,
+        "it went over the management network",
+    );
+    let excluded = |measured: &mut Measurement| {
+        let name = "OMPI_MCA_btl_tcp_if_exclude".to_owned();
+        let of = measured.ranks.iter_mut().map(|rank| &mut rank.environment);
+        of.for_each(|set| {
+            set.remove("UCX_NET_DEVICES");
+            set.insert(name.clone(), "enP7s7".to_owned());
+        });
+    };
+    at(None, 9.4)
+        .change(excluded)
+        .has("cluster.bandwidth", Severity::Error, "began wrong");
     // One that was limited to the rails did not go there either.
     at(Some(BOTH), 9.4).has("cluster.bandwidth", Severity::Error, "began wrong");
     Patients::measured()
@@ -249,4 +265,36 @@ fn clocks_that_are_apart_are_named_by_more_than_the_error() {
     by(99_000.0, 500.0).passes("cluster.clocks");
     by(99_000.0, 5000.0).is_not_examined("cluster.clocks", "quicker messages");
     by(101_000.0, 5000.0).is_not_examined("cluster.clocks", "quicker messages");
+}
+
+#[test]
+fn machines_are_told_apart_by_their_whole_names() {
+    let named = |names: [&'static str; 2]| {
+        Patients::measured().change(move |measured| {
+            for (rank, name) in measured.ranks.iter_mut().zip(names) {
+                rank.host = name.to_owned();
+            }
+        })
+    };
+    named(["SPARK-1", "spark-2.lan"]).passes("cluster.bandwidth");
+    // The same first name in other domains is another machine, and an address is no name with a domain.
+    named(["spark.a", "spark.b"])
+        .is_not_examined("cluster.bandwidth", "record each of spark.a, spark.b");
+    named(["10.0.0.1", "10.0.0.2"])
+        .is_not_examined("cluster.bandwidth", "record each of 10.0.0.1, 10.0.0.2");
+}
+
+#[test]
+fn reports_stay_short_whatever_was_measured() {
+    let many = |measured: &mut Measurement| {
+        let mut slow = measured.pairs[0];
+        slow.from_a_gbps = spread(1.0);
+        measured.pairs = vec![slow; 20_000];
+    };
+    let text = Patients::measured().change(many).examine().to_text();
+    assert!(
+        text.contains("and more like these") && text.len() < 20_000,
+        "{}",
+        text.len()
+    );
 }
