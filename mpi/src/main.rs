@@ -65,14 +65,16 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     /// Begin a run
-    Train {
+    #[command(name = "train")]
+    Begin {
         #[command(flatten)]
         train: Box<Train>,
         #[command(flatten)]
         manners: Manners,
     },
     /// Go on with a run from its last checkpoint, on any number of processes that divides its shards
-    Resume {
+    #[command(name = "resume")]
+    GoOn {
         #[command(flatten)]
         resume: Resume,
         #[command(flatten)]
@@ -125,8 +127,8 @@ fn main() -> ExitCode {
 fn work(arguments: Arguments, ending: &Ending) -> Result<ExitCode, Box<dyn Error>> {
     check_devices(Devices::Cpu)?;
     let (work, manners) = match arguments.command {
-        Command::Train { train, manners } => (Work::Train(train), manners),
-        Command::Resume { resume, manners } => (Work::Resume(resume), manners),
+        Command::Begin { train, manners } => (Work::Train(train), manners),
+        Command::GoOn { resume, manners } => (Work::Resume(resume), manners),
         Command::Measure(arguments) => return measure::run(&arguments, ending),
     };
     let seconds = |n: usize| Duration::from_secs(n as u64);

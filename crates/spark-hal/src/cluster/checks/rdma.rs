@@ -7,7 +7,7 @@ use crate::bytes::gibibytes;
 use crate::doctor::{Check, Examination, Severity, Verdict, not_examined, seen};
 use crate::network::{ENOUGH_LOCKED_BYTES, GidKind};
 
-use super::super::facts::{Cluster, RECORD, known, knows_addresses};
+use super::super::facts::{Cluster, RECORD, has_card, known, knows_addresses};
 use super::concluded;
 
 pub(super) const CHECKS: &[Examination<Cluster>] = &[
@@ -91,7 +91,10 @@ fn gid(cluster: &Cluster) -> Verdict {
 }
 
 fn memlock(cluster: &Cluster) -> Verdict {
-    if let Err(verdict) = cluster.used() {
+    let have_cards = cluster
+        .needs_two_hosts()
+        .and_then(|()| cluster.hosts.iter().try_for_each(has_card));
+    if let Err(verdict) = have_cards {
         return verdict;
     }
     let (mut small, mut unseen) = (Vec::new(), None);

@@ -55,7 +55,6 @@ fn links() {
         "cluster.mtu",
         "cluster.gid",
         "cluster.addresses",
-        "cluster.memlock",
         "cluster.netplan",
     ] {
         let lone = Patients::twins().with("== /sys/class/net/enP2p1s0f0np0/carrier\n0\n== /sys/class/net/enp1s0f0np0/carrier\n0\n");
