@@ -7,7 +7,7 @@ use crate::doctor::{Check, Examination, Severity, Verdict, seen};
 
 use super::super::facts::{Cluster, Used, known, knows_addresses, of_rail};
 use super::super::host::{Host, Rail};
-use super::{PLAYBOOK, concluded};
+use super::concluded::{PLAYBOOK, concluded};
 
 pub(super) const CHECKS: &[Examination<Cluster>] = &[
     Examination {

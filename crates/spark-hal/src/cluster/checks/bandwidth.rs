@@ -6,7 +6,7 @@ use super::super::facts::{Cluster, Link, has_card};
 use super::super::host::Host;
 use super::super::measurement::Spread;
 use super::causes::Slow;
-use super::concluded;
+use super::concluded::concluded;
 use super::way::Way;
 
 const SOURCE: &str = "NVIDIA/dgx-spark-playbooks, performance_benchmarking_guide.md: 92.57 + 97.28 = 189.85 Gb/s; spark_cluster_setup.py warns below 175";

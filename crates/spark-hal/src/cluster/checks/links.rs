@@ -8,7 +8,7 @@ use crate::reading::Reading;
 
 use super::super::facts::{Cluster, has_card, known, of_rail, unknown_carrier};
 use super::super::host::Host;
-use super::{PLAYBOOK, concluded};
+use super::concluded::{PLAYBOOK, concluded};
 
 pub(super) const CHECKS: &[Examination<Cluster>] = &[
     Examination {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::doctor::{Check, Examination, Severity, Verdict, not_examined, seen};
 
 use super::super::facts::{Cluster, Link};
-use super::concluded;
+use super::concluded::concluded;
 
 pub(super) const CHECKS: &[Examination<Cluster>] = &[
     Examination {

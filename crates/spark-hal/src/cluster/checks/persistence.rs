@@ -6,7 +6,7 @@ use crate::reading::{Failure, Reading};
 use super::super::facts::{Cluster, knows_addresses};
 use super::super::host::{Host, Rail};
 use super::super::netplan::Declared;
-use super::concluded;
+use super::concluded::concluded;
 
 pub(super) const CHECKS: &[Examination<Cluster>] = &[Examination {
     check: Check {

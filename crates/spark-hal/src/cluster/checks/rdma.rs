@@ -8,7 +8,7 @@ use crate::doctor::{Check, Examination, Severity, Verdict, not_examined, seen};
 use crate::network::{ENOUGH_LOCKED_BYTES, GidKind};
 
 use super::super::facts::{Cluster, RECORD, has_card, known, knows_addresses};
-use super::concluded;
+use super::concluded::concluded;
 
 pub(super) const CHECKS: &[Examination<Cluster>] = &[
     Examination {

@@ -6,7 +6,7 @@ use crate::doctor::{Check, Examination, Seen, Severity, Verdict, not_examined, s
 
 use super::super::facts::{Cluster, RECORD, known};
 use super::super::host::Host;
-use super::concluded;
+use super::concluded::concluded;
 
 pub(super) const CHECKS: &[Examination<Cluster>] = &[
     Examination {
