@@ -134,6 +134,8 @@ fn two_ranks_over_a_shaped_link_have_the_bits_of_one() {
 #[test]
 fn the_rate_of_a_shaped_link_is_measured() {
     let Some(link) = Link::new() else {
+        let is_ci = std::env::var_os("CI").is_some();
+        assert!(!is_ci, "no network namespaces with a shaped link here");
         eprintln!("left out: this machine lets nobody make network namespaces with a shaped link");
         return;
     };
