@@ -11,7 +11,8 @@
 //! Files that detection reads are recorded, without the lines that speak of a serial number (in
 //! `/etc/dgx-release`, and in `/proc/cpuinfo` of some Arm systems). Addresses of the network, logs and
 //! Python packages are left out; library files are recorded by name. The paths of the process's control
-//! groups, which may tell the names of its container or service, are in the record.
+//! groups, which may tell the names of its container or service, are in the record. What the doctor of several machines needs besides,
+//! [`cluster::record`](crate::cluster::record) adds.
 
 use std::fmt::Write as _;
 

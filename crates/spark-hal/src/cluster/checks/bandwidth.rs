@@ -3,7 +3,7 @@
 use crate::doctor::{Check, Examination, Seen, Verdict, not_examined, seen};
 
 use super::super::facts::{Cluster, Link, has_card};
-use super::super::host::Host;
+use super::super::host::{Host, Rail};
 use super::super::measurement::Spread;
 use super::causes::Slow;
 use super::concluded::concluded;
@@ -98,45 +98,38 @@ fn each(cluster: &Cluster) -> Verdict {
             Err(verdict) => unseen = unseen.or(Some(verdict)),
         }
     }
-    for [a, b] in cluster.pairs_of_hosts() {
-        let rails = a.used_rails();
-        let missing = rails.iter().find(|rail| {
-            let is_it =
-                |(link, name): &(&Link<'_>, String)| link.is_between(a, b) && *name == rail.name();
-            !measured.iter().any(is_it)
-        });
-        // In a ring a rail leads to one of the others alone.
-        let leads_there = |rail: &&&super::super::host::Rail| {
-            let networks = &rail.function.networks;
-            let mut there = b.used_rails().into_iter();
-            networks.is_empty()
-                || there.any(|other| {
-                    other
-                        .function
-                        .networks
-                        .iter()
-                        .any(|network| networks.contains(network))
-                })
-        };
-        if let Some(rail) = missing.filter(leads_there) {
-            let device = &rail.function.rdma_device;
-            unseen = unseen.or_else(|| {
-                Some(not_examined(format!(
-                    "needs a measurement of {device} alone between {} and {}: mpirun -x UCX_NET_DEVICES={device}:1 … sparkpilot-mpi measure --rail {device}",
-                    a.name, b.name
-                )))
-            });
-        }
-        if rails.is_empty() {
-            unseen = unseen.or_else(|| {
-                Some(not_examined(format!(
-                    "needs a port of {} with a link",
-                    a.name
-                )))
-            });
-        }
-    }
+    let pairs = cluster.pairs_of_hosts().into_iter();
+    let untried = pairs.filter_map(|pair| untried(pair, &measured)).next();
+    let unseen = unseen.or_else(|| untried.map(not_examined));
     verdict(&slow, &ALONE, unseen)
+}
+
+/// What it would take to have measured every rail that leads from one host to another.
+fn untried([a, b]: [&Host; 2], measured: &[(&Link<'_>, String)]) -> Option<String> {
+    let there = b.used_rails();
+    let leads_there = |rail: &&Rail| {
+        let networks = &rail.function.networks;
+        let is_shared = |other: &&Rail| {
+            let mut of_other = other.function.networks.iter();
+            of_other.any(|network| networks.contains(network))
+        };
+        // In a ring a rail leads to one of the others alone; one without a known network may lead anywhere.
+        networks.is_empty() || there.iter().any(is_shared)
+    };
+    let rails: Vec<&Rail> = a.used_rails().into_iter().filter(leads_there).collect();
+    if rails.is_empty() {
+        return Some(format!("needs a rail from {} to {}", a.name, b.name));
+    }
+    let is_measured = |rail: &Rail| {
+        let mut measured = measured.iter();
+        measured.any(|(link, name)| link.is_between(a, b) && *name == rail.name())
+    };
+    let missing = rails.into_iter().find(|rail| !is_measured(rail))?;
+    let device = &missing.function.rdma_device;
+    Some(format!(
+        "needs a measurement of {device} alone between {} and {}: mpirun -x UCX_NET_DEVICES={device}:1 … sparkpilot-mpi measure --rail {device}",
+        a.name, b.name
+    ))
 }
 
 /// What was measured, between hosts that all have a card.

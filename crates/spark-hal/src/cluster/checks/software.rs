@@ -21,7 +21,7 @@ pub(super) const CHECKS: &[Examination<Cluster>] = &[
         check: Check {
             id: "cluster.software",
             title: "kernel, NVIDIA driver and ConnectX firmware are the same on all machines",
-            source: "NVIDIA/dgx-spark-playbooks PR #108 compares them first; docs/mpi.md: builds are made on each machine alike",
+            source: "this crate: where two ends do not agree, what differs between them is the first place to look",
         },
         run: software,
     },

@@ -194,6 +194,12 @@ fn what_was_not_measured_is_not_passed() {
     let mut of_rails = Patients::measured();
     of_rails.measurements.remove(0);
     of_rails.is_not_examined("cluster.bandwidth", "without --rail");
+    // Rails of which none leads to the other machine are not passed either.
+    let [(first, ..), (second, ..)] = RAILS;
+    let elsewhere = addresses(&[(first, [10, 1, 1, 1]), (second, [10, 1, 2, 1])]);
+    Patients::measured()
+        .with(&elsewhere)
+        .is_not_examined("cluster.rails", "needs a rail from spark-1 to spark-2");
     let mut three = Patients::measured();
     three.trees.extend(
         Patients::twins()
@@ -296,5 +302,58 @@ fn reports_stay_short_whatever_was_measured() {
         text.contains("and more like these") && text.len() < 20_000,
         "{}",
         text.len()
+    );
+}
+
+/// Three machines, each joined to the two others by a cable of its own.
+#[test]
+fn a_ring_of_three_is_a_cluster() {
+    let mut ring = Patients::measured();
+    let third = Patients::twins()
+        .with("== /proc/sys/kernel/hostname\nspark-3\n")
+        .trees
+        .pop();
+    ring.trees.extend(third);
+    // Cables 1 to 3, each of two networks; ports 0 and 1 of each machine.
+    for (number, (tree, cables)) in ring.trees.iter().zip([[1, 3], [1, 2], [3, 2]]).enumerate() {
+        let mut all = Vec::new();
+        for (port, cable) in cables.into_iter().enumerate() {
+            for (half, name) in ["enp1s0f", "enP2p1s0f"].iter().enumerate() {
+                let interface = format!("{name}{port}np{port}");
+                tree.add(&format!(
+                    "== /sys/class/net/{interface}/carrier\n1\n== /sys/class/net/{interface}/speed\n200000\n"
+                ));
+                all.push((interface, [10, cable, half as u8, number as u8 + 1]));
+            }
+        }
+        let all: Vec<(&str, [u8; 4])> = all.iter().map(|(name, of)| (name.as_str(), *of)).collect();
+        tree.add(&addresses(&all));
+    }
+    for id in [
+        "cluster.links",
+        "cluster.speed",
+        "cluster.addresses",
+        "cluster.networks",
+    ] {
+        ring.passes(id);
+    }
+    ring.is_not_examined("cluster.bandwidth", "between spark-1 and spark-3");
+    let names = ["spark-1", "spark-2", "spark-3"];
+    for (a, b) in [(0, 2), (1, 2)] {
+        let mut measured = measurement(None, Some(BOTH), 189.0);
+        measured.ranks[0].host = names[a].to_owned();
+        measured.ranks[1].host = names[b].to_owned();
+        ring.measurements.push((format!("{a}{b}.json"), measured));
+    }
+    ring.passes("cluster.bandwidth");
+    ring.is_not_examined(
+        "cluster.rails",
+        "rocep1s0f1 alone between spark-1 and spark-3",
+    );
+    ring.measurements.last_mut().unwrap().1.pairs[0].from_a_gbps = spread(90.0);
+    ring.has(
+        "cluster.bandwidth",
+        Severity::Warning,
+        "spark-2 and spark-3 move 90.0 of 190",
     );
 }
