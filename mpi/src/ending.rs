@@ -117,10 +117,8 @@ impl Ending {
     pub(crate) fn watch(&self, rank: usize, [start, stall]: [Duration; 2]) {
         while self.is_joined() {
             std::thread::sleep(LOOK);
-            let limit = match self.0.is_training.load(Ordering::Acquire) {
-                true => stall,
-                false => start,
-            };
+            let is_training = self.0.is_training.load(Ordering::Acquire);
+            let limit = if is_training { stall } else { start };
             let moved = Duration::from_millis(self.0.moved.load(Ordering::Acquire));
             let still = self.0.born.elapsed().saturating_sub(moved);
             if still > limit && self.is_joined() {
@@ -128,8 +126,12 @@ impl Ending {
                     true => "it waits for others",
                     false => "it computes, reads or writes",
                 };
+                let rest = match is_training {
+                    true => "; the last checkpoint is what to go on from",
+                    false => "",
+                };
                 tell(format!(
-                    "rank {rank}: nothing has moved for {} s, {why}: all ranks are ended; the last checkpoint is what to go on from",
+                    "rank {rank}: nothing has moved for {} s, {why}: all ranks are ended{rest}",
                     still.as_secs()
                 ));
                 self.end_all(STALLED);

@@ -64,13 +64,10 @@ pub(crate) fn serve(
         }
     };
     let world = universe.world();
-    let version = library_version().unwrap_or_default();
-    // The first words: `Open MPI v4.1.4`; what follows is who built it.
-    let library = version.split([',', '\n']).next().unwrap_or_default();
     let who = World {
         rank: world.rank() as usize,
         size: world.size() as usize,
-        library: library.trim_end_matches('\0').trim().to_owned(),
+        library: library_told().0,
     };
     ending.join(who.size);
     let _ = joined.send(Ok(who)); // the same
@@ -103,7 +100,17 @@ pub(crate) fn serve(
     }
 }
 
-fn open() -> Result<Universe, String> {
+/// Name and version of the library, and its whole word.
+pub(crate) fn library_told() -> (String, String) {
+    let version = library_version().unwrap_or_default();
+    let whole = version.trim_end_matches('\0').trim();
+    // The first words: `Open MPI v4.1.4`; what follows is who built it.
+    let library = whole.split([',', '\n']).next().unwrap_or_default();
+    (library.trim().to_owned(), whole.to_owned())
+}
+
+/// Opens the library on this thread, which alone may then call it.
+pub(crate) fn open() -> Result<Universe, String> {
     let Some((universe, got)) = initialize_with_threading(Threading::Funneled) else {
         return Err("the MPI library is open already".to_owned());
     };
@@ -115,7 +122,8 @@ fn open() -> Result<Universe, String> {
     }
 }
 
-fn gather(ending: &Ending, world: &SimpleCommunicator, own: &[u8]) -> Vec<Vec<u8>> {
+/// Everybody's bytes, as many from each.
+pub(crate) fn gather(ending: &Ending, world: &SimpleCommunicator, own: &[u8]) -> Vec<Vec<u8>> {
     if own.is_empty() {
         return vec![Vec::new(); world.size() as usize];
     }
@@ -125,6 +133,17 @@ fn gather(ending: &Ending, world: &SimpleCommunicator, own: &[u8]) -> Vec<Vec<u8
         wait(ending, world, request);
     });
     all.chunks(own.len()).map(<[u8]>::to_vec).collect()
+}
+
+/// Waits until all ranks are here, for as long as it takes: that something still moves is for those to watch whom all wait for.
+pub(crate) fn meet(ending: &Ending, world: &SimpleCommunicator) {
+    let mut request = world.immediate_barrier();
+    while let Err(unfinished) = request.test() {
+        request = unfinished;
+        end_if_asked(ending, world);
+        ending.moved();
+        sleep(Duration::from_millis(1));
+    }
 }
 
 fn sum(ending: &Ending, world: &SimpleCommunicator, own: &[f32]) -> Vec<f32> {
@@ -154,7 +173,8 @@ fn wait<'a, D: ?Sized, S: Scope<'a>>(
     }
 }
 
-fn end_if_asked(ending: &Ending, world: &SimpleCommunicator) {
+/// Ends all ranks if that was asked for.
+pub(crate) fn end_if_asked(ending: &Ending, world: &SimpleCommunicator) {
     if let Some(code) = ending.asked() {
         world.abort(code);
     }

@@ -1,4 +1,4 @@
-//! `sparkpilot-mpi`: one network fine-tuned by several processes, started by mpirun.
+//! `sparkpilot-mpi`: one network fine-tuned by several processes, started by mpirun; and how quick the way between them is.
 //!
 //! ```text
 //! mpirun ──> rank 0 .. N-1, each:   options ──> network, frames ──> of one mind? ──> steps ──> rank 0 judges
@@ -6,6 +6,8 @@
 //!            thread of MPI          gathers what ranks give  <─────┘   library
 //!            watchdog               ends all ranks when nothing moves any more   ending
 //! ```
+//!
+//! Besides, `measure` says how quick the way between the ranks is, for `sparkpilot cluster doctor`.
 //!
 //! The options and their work are those of `sparkpilot finetune train` and `resume`, of whose files this program is built. What a run writes
 //! the main program reads: `sparkpilot finetune resume` goes on with it in one process, with the same bits.
@@ -17,7 +19,9 @@
 
 mod ending;
 mod exchange;
+mod launcher;
 mod library;
+mod measure;
 
 #[path = "../../src/bin/sparkpilot/commands/finetune/mod.rs"]
 #[allow(
@@ -32,15 +36,15 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use spark_program::{Devices, Usage, check_devices, count};
-use sparkpilot::shards::Asked;
 use sparkpilot::train::Sum;
 
 use ending::Ending;
 use exchange::Mpi;
 use finetune::arguments::{Resume, Train};
 use finetune::ranks::Ranks;
+use launcher::check_launcher;
 
-/// Fine-tune a network in several processes, which mpirun starts
+/// Fine-tune a network in several processes, which mpirun starts, or measure the way between them
 #[derive(Parser)]
 #[command(
     name = "sparkpilot-mpi",
@@ -49,6 +53,7 @@ use finetune::ranks::Ranks;
     after_help = "Examples:\n  \
         mpirun -n 2 sparkpilot-mpi train --model m.onnx --data frames.safetensors --output run --qat fp4\n  \
         mpirun -n 4 sparkpilot-mpi resume --output run\n  \
+        mpirun -n 2 --host spark-1,spark-2 --map-by node sparkpilot-mpi measure --output both.json\n  \
         sparkpilot finetune eval --output run\n\n\
         Losses and adapters have the same bits for every number of processes that divides --virtual-shards."
 )]
@@ -60,19 +65,28 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     /// Begin a run
-    Train {
+    #[command(name = "train")]
+    Begin {
         #[command(flatten)]
         train: Box<Train>,
         #[command(flatten)]
         manners: Manners,
     },
     /// Go on with a run from its last checkpoint, on any number of processes that divides its shards
-    Resume {
+    #[command(name = "resume")]
+    GoOn {
         #[command(flatten)]
         resume: Resume,
         #[command(flatten)]
         manners: Manners,
     },
+    Measure(measure::Measure),
+}
+
+/// What ranks of a training do.
+enum Work {
+    Train(Box<Train>),
+    Resume(Resume),
 }
 
 /// How processes treat each other.
@@ -112,8 +126,10 @@ fn main() -> ExitCode {
 
 fn work(arguments: Arguments, ending: &Ending) -> Result<ExitCode, Box<dyn Error>> {
     check_devices(Devices::Cpu)?;
-    let manners = match &arguments.command {
-        Command::Train { manners, .. } | Command::Resume { manners, .. } => manners,
+    let (work, manners) = match arguments.command {
+        Command::Begin { train, manners } => (Work::Train(train), manners),
+        Command::GoOn { resume, manners } => (Work::Resume(resume), manners),
+        Command::Measure(arguments) => return measure::run(&arguments, ending),
     };
     let seconds = |n: usize| Duration::from_secs(n as u64);
     let limits = [manners.start_timeout, manners.stall_timeout].map(seconds);
@@ -147,8 +163,8 @@ fn work(arguments: Arguments, ending: &Ending) -> Result<ExitCode, Box<dyn Error
         world.size, world.library
     ));
     let place = (world.rank, is_lone);
-    let code = match arguments.command {
-        Command::Train { mut train, .. } => {
+    let code = match work {
+        Work::Train(mut train) => {
             if train.dry_run || train.create_adapter {
                 return Err(Box::new(Usage(
                     "--dry-run and --create-adapter are for `sparkpilot finetune train`".to_owned(),
@@ -157,7 +173,7 @@ fn work(arguments: Arguments, ending: &Ending) -> Result<ExitCode, Box<dyn Error
             train.options.virtual_shards.get_or_insert(VIRTUAL_SHARDS);
             of_rank(finetune::train::begin(*train, ranks), place)?
         }
-        Command::Resume { resume, .. } => of_rank(finetune::train::resume(&resume, ranks), place)?,
+        Work::Resume(resume) => of_rank(finetune::train::resume(&resume, ranks), place)?,
     };
     voice.say(format_args!("{}", traffic.told()));
     Ok(code)
@@ -175,25 +191,4 @@ fn of_rank<T>(
         }
         result => result,
     }
-}
-
-/// The mpirun of another MPI starts as many processes, each of which believes that it is alone and would write the same files.
-fn check_launcher(size: usize) -> Result<(), Usage> {
-    let variable = |name: &str| {
-        let value = std::env::var_os(name)?;
-        Some(value.to_string_lossy().into_owned())
-    };
-    for launcher in ["open-mpi", "pmi"] {
-        let asked: Option<Asked> = launcher.parse().ok();
-        let Some(shard) = asked.and_then(|asked| asked.shard(variable).ok()) else {
-            continue; // it has not started this process
-        };
-        let n = shard.of();
-        if n != size as u64 {
-            return Err(Usage(format!(
-                "{n} processes were started, and MPI knows of {size}: this program was built for another MPI than that of this mpirun"
-            )));
-        }
-    }
-    Ok(())
 }

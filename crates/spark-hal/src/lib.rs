@@ -12,6 +12,7 @@
 //! ```
 //!
 //! ```text
+//! cluster                     what is wrong between several machines
 //! doctor  monitor             what is wrong with it, what it does
 //! machine                     all of it, put together
 //! platform  gpu               several sources merged, with evidence
@@ -35,6 +36,7 @@
 mod bytes;
 mod capability;
 mod cgroup;
+pub mod cluster;
 pub mod config;
 pub mod cpu;
 pub mod cuda;

@@ -11,7 +11,8 @@
 //! Files that detection reads are recorded, without the lines that speak of a serial number (in
 //! `/etc/dgx-release`, and in `/proc/cpuinfo` of some Arm systems). Addresses of the network, logs and
 //! Python packages are left out; library files are recorded by name. The paths of the process's control
-//! groups, which may tell the names of its container or service, are in the record.
+//! groups, which may tell the names of its container or service, are in the record. What the doctor of several machines needs besides,
+//! [`cluster::record`](crate::cluster::record) adds.
 
 use std::fmt::Write as _;
 
@@ -73,6 +74,11 @@ const PCI_FILES: [&str; 5] = [
 /// The machine as text. Reads files only; what the drivers answer is not in it.
 #[must_use]
 pub fn record(root: &Root) -> String {
+    record_with(root, &["Cpus_allowed_list:"])
+}
+
+/// The same, with these lines of the process's status.
+pub(crate) fn record_with(root: &Root, of_status: &[&str]) -> String {
     let mut text = format!("# recorded by spark-hal {}\n", env!("CARGO_PKG_VERSION"));
     for path in FILES {
         write_file(&mut text, root, path);
@@ -82,8 +88,8 @@ pub fn record(root: &Root) -> String {
     }
     if let Reading::Value(status) = root.text("/proc/self/status") {
         line(&mut text, "== /proc/self/status");
-        let allowed = |content: &&str| content.starts_with("Cpus_allowed_list:");
-        for content in status.lines().filter(allowed) {
+        let is_wanted = |content: &&str| of_status.iter().any(|begin| content.starts_with(begin));
+        for content in status.lines().filter(is_wanted) {
             line(&mut text, content);
         }
     }
@@ -140,8 +146,9 @@ fn write_pci(text: &mut String, root: &Root) {
                 write_file(text, root, &format!("/sys/class/net/{interface}/{leaf}"));
             }
         }
-        if let Reading::Value(device) = &function.rdma_device {
-            line(text, &format!("== {path}/infiniband/{device}/node_type"));
+        if let Reading::Value(folder) = function.of_rdma_device() {
+            line(text, &format!("== {folder}/node_type"));
+            write_file(text, root, &format!("{folder}/fw_ver"));
         }
     }
 }
@@ -151,7 +158,7 @@ fn is_cpu(name: &str) -> bool {
         .is_some_and(|number| number.parse::<u16>().is_ok())
 }
 
-fn write_file(text: &mut String, root: &Root, path: &str) {
+pub(crate) fn write_file(text: &mut String, root: &Root, path: &str) {
     if let Reading::Value(content) = root.text(path) {
         line(text, &format!("== {path}"));
         for content_line in content.lines().filter(|content| !is_secret(content)) {
@@ -165,6 +172,6 @@ fn is_secret(line: &str) -> bool {
     line.to_ascii_lowercase().contains("serial")
 }
 
-fn line(text: &mut String, line: &str) {
+pub(crate) fn line(text: &mut String, line: &str) {
     writeln!(text, "{line}").expect("writing to a String cannot fail");
 }

@@ -3,5 +3,6 @@
 mod agreement;
 mod bits;
 mod endings;
+mod measure;
 mod namespaces;
 mod process;

@@ -11,6 +11,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use sparkpilot::hal::cluster::Measurement;
 
 use crate::process::{Material, succeed, texts};
 
@@ -23,10 +26,11 @@ struct Link {
 impl Link {
     /// Nothing where this machine lets nobody make namespaces.
     fn new() -> Option<Self> {
-        let pid = std::process::id();
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let (pid, number) = (std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         let link = Self {
-            names: ["a", "b"].map(|end| format!("spark{end}{pid}")),
-            network: format!("10.77.{}", pid % 250),
+            names: ["a", "b"].map(|end| format!("spark{end}{pid}x{number}")),
+            network: format!("10.77.{}", (pid + number) % 250),
         };
         let [a, b] = link.names.each_ref().map(String::as_str);
         if !runs(&["ip", "netns", "add", a]) || !runs(&["ip", "netns", "add", b]) {
@@ -51,6 +55,31 @@ impl Link {
             }
         }
         Some(link)
+    }
+
+    /// mpirun with one rank in each namespace, which sees the other over the link alone.
+    fn mpirun(&self, material: &Material) -> Command {
+        let agent = self.agent(material);
+        let network = &self.network;
+        let mut command = Command::new(&agent);
+        command.arg(format!("{network}.1"));
+        command.args([
+            "mpirun",
+            "--allow-run-as-root",
+            "--bind-to",
+            "none",
+            "-n",
+            "2",
+        ]);
+        command.args(["--host", &format!("{network}.1:1,{network}.2:1")]);
+        command.args(["--mca", "plm_rsh_agent"]).arg(&agent);
+        command.args(["--mca", "btl", "self,tcp"]);
+        for kind in ["btl_tcp_if_include", "oob_tcp_if_include"] {
+            command.args(["--mca", kind, &format!("{network}.0/24")]);
+        }
+        command.arg(env!("CARGO_BIN_EXE_sparkpilot-mpi"));
+        command.stdin(Stdio::null());
+        command
     }
 
     /// What mpirun calls in place of ssh: a machine is a namespace with a host name of its own.
@@ -95,29 +124,47 @@ fn two_ranks_over_a_shaped_link_have_the_bits_of_one() {
     };
     let material = Material::new();
     succeed(1, &material.train("one", &["--epochs", "6"]));
-    let agent = link.agent(&material);
-    let network = &link.network;
-    let mut command = Command::new(&agent);
-    command.arg(format!("{network}.1"));
-    command.args([
-        "mpirun",
-        "--allow-run-as-root",
-        "--bind-to",
-        "none",
-        "-n",
-        "2",
-    ]);
-    command.args(["--host", &format!("{network}.1:1,{network}.2:1")]);
-    command.args(["--mca", "plm_rsh_agent"]).arg(&agent);
-    command.args(["--mca", "btl", "self,tcp"]);
-    for kind in ["btl_tcp_if_include", "oob_tcp_if_include"] {
-        command.args(["--mca", kind, &format!("{network}.0/24")]);
-    }
-    command.arg(env!("CARGO_BIN_EXE_sparkpilot-mpi"));
+    let mut command = link.mpirun(&material);
     command.args(material.train("two", &["--epochs", "6"]));
-    let output = command.stdin(Stdio::null()).output().expect("starts");
+    let output = command.output().expect("starts");
     let (out, err) = texts(&output);
     assert!(output.status.success(), "{out}\n{err}");
     assert!(out.contains("2 ranks, Open MPI"), "{out}");
     assert_eq!(material.bits("two"), material.bits("one"));
+}
+
+#[test]
+fn the_rate_of_a_shaped_link_is_measured() {
+    let Some(link) = Link::new() else {
+        let is_ci = std::env::var_os("CI").is_some();
+        assert!(!is_ci, "no network namespaces with a shaped link here");
+        eprintln!("left out: this machine lets nobody make network namespaces with a shaped link");
+        return;
+    };
+    let material = Material::new();
+    let file = material.path("link.json");
+    let mut command = link.mpirun(&material);
+    command.args(["measure", "--rail", "va", "--seconds", "2", "--output"]);
+    let output = command.arg(&file).output().expect("starts");
+    let (out, err) = texts(&output);
+    assert!(output.status.success(), "{out}\n{err}");
+    let measured = fs::read_to_string(&file).expect("is written");
+    let measured = Measurement::parse(&measured).expect("is one");
+    assert_eq!(measured.rail.as_deref(), Some("va"));
+    let [a, b] = &measured.ranks[..] else {
+        panic!("{measured:?}");
+    };
+    assert_eq!([&a.host, &b.host], link.names.each_ref());
+    let limit = b.environment.get("OMPI_MCA_btl_tcp_if_include");
+    assert_eq!(limit, Some(&format!("{}.0/24", link.network)));
+    let pair = &measured.pairs[0];
+    // 1 Gb/s of which packets' heads take a part; the other rank may have to wait for its core.
+    for rate in [pair.from_a_gbps, pair.from_b_gbps] {
+        assert!(rate.median < 1.0 && rate.median > 0.5, "{rate:?}");
+    }
+    // Both namespaces have the one clock of this machine.
+    assert!(
+        pair.clock.ahead_us.abs() <= pair.clock.within_us,
+        "{pair:?}"
+    );
 }

@@ -34,7 +34,8 @@ use spark_program::{Devices, Manners};
 #[cfg(feature = "train")]
 use commands::finetune;
 use commands::{
-    bench, compare, completions, doctor, info, inspect, logs, man, monitor, quantize, run, sim, zoo,
+    bench, cluster, compare, completions, doctor, info, inspect, logs, man, monitor, quantize, run,
+    sim, zoo,
 };
 
 /// Run, measure and check openpilot's driving models on a DGX Spark, or on any other Linux machine
@@ -62,6 +63,12 @@ struct Arguments {
 enum Command {
     Info(info::Arguments),
     Doctor(doctor::Arguments),
+    /// Look at several machines and the links between them
+    #[command(after_help = "Examples:\n  \
+        sparkpilot cluster record spark-1.txt                              on each machine\n  \
+        sparkpilot cluster doctor spark-1.txt spark-2.txt --measured both.json\n\n\
+        The measurement is `sparkpilot-mpi measure`, which mpirun starts on all of them: docs/cluster.md.")]
+    Cluster(cluster::Arguments),
     Monitor(monitor::Arguments),
     Run(run::Arguments),
     Inspect(inspect::Arguments),
@@ -112,6 +119,7 @@ fn dispatch(command: Command) -> Result<ExitCode, Box<dyn Error>> {
     match command {
         Command::Info(arguments) => info::run(&arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),
+        Command::Cluster(arguments) => cluster::run(&arguments),
         Command::Monitor(arguments) => monitor::run(&arguments),
         Command::Run(arguments) => run::run(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),

@@ -27,7 +27,12 @@ impl RecordedMachine {
         path.map(Self::read).transpose()
     }
 
-    fn read(path: &Path) -> Result<Self, Box<dyn Error>> {
+    /// Reads a record.
+    ///
+    /// # Errors
+    ///
+    /// The same.
+    pub(crate) fn read(path: &Path) -> Result<Self, Box<dyn Error>> {
         let bytes = input::read(path)?;
         if bytes.len() > LARGEST_BYTES {
             return Err(format!(

@@ -10,6 +10,8 @@
 #[cfg(feature = "dora")]
 mod adapters;
 mod calibrating;
+#[cfg(feature = "cli")]
+mod cluster;
 mod detectors;
 mod errors;
 mod files;

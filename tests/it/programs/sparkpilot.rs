@@ -13,6 +13,7 @@ fn commands(model: &str) -> Vec<Vec<&str>> {
     let always = vec![
         vec!["info"],
         vec!["doctor"],
+        vec!["cluster", "doctor", "this", "this"],
         vec!["monitor", "--status"],
         vec!["run", model],
         vec!["inspect", model],
@@ -75,6 +76,9 @@ fn every_command_has_help_with_examples_and_a_page_of_the_manual() {
     let of_training = ["eval", "merge", "resume", "train"].iter();
     let of_training = of_training.map(|below| format!("sparkpilot-finetune-{below}.1"));
     wanted.extend(of_training.filter(|_| cfg!(feature = "train")));
+    for below in ["doctor", "record"] {
+        wanted.push(format!("sparkpilot-cluster-{below}.1"));
+    }
     for below in ["compare", "list", "merge", "replay", "run"] {
         wanted.push(format!("sparkpilot-sim-{below}.1"));
     }

@@ -1,9 +1,8 @@
-//! What a check is.
+//! What a check is, and how one is run.
 
-use super::facts::Facts;
 use super::verdict::Verdict;
 
-/// One check of the doctor: a trap, and how it is looked for.
+/// One check of the doctor: a trap, and where it is described.
 #[derive(Debug, Clone, Copy)]
 pub struct Check {
     /// Its stable name, `area.subject`.
@@ -12,6 +11,11 @@ pub struct Check {
     pub title: &'static str,
     /// Where the trap is described.
     pub source: &'static str,
-    /// Looks for the trap in facts that were gathered before.
-    pub(super) run: fn(&Facts) -> Verdict,
+}
+
+/// A check with the function that looks for its trap in facts that were gathered before: those of one machine
+/// ([`Facts`](super::Facts)), or those of several ([`Cluster`](crate::cluster::Cluster)).
+pub(crate) struct Examination<F: 'static> {
+    pub(crate) check: Check,
+    pub(crate) run: fn(&F) -> Verdict,
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::in_time::{self, NoAnswer};
 
-use super::check::Check;
+use super::check::{Check, Examination};
 use super::checks::ALL;
 use super::facts::Facts;
 use super::report::{Outcome, Report};
@@ -17,7 +17,11 @@ pub const CHECK_LIMIT: Duration = Duration::from_secs(2);
 /// Every check, in the order of the report.
 #[must_use]
 pub fn checks() -> Vec<&'static Check> {
-    ALL.iter().copied().flatten().collect()
+    all().map(|examination| &examination.check).collect()
+}
+
+fn all() -> impl Iterator<Item = &'static Examination<Facts>> {
+    ALL.iter().copied().flatten()
 }
 
 /// Examines the running machine. Takes below a second where nothing hangs; while a GPU
@@ -32,11 +36,10 @@ pub fn examine() -> Report {
 pub fn examine_facts(facts: Facts) -> Report {
     let facts = Arc::new(facts);
     let home = facts.variable("HOME").filter(|home| home.len() > 1);
-    let outcomes = checks()
-        .into_iter()
-        .map(|check| Outcome {
-            check,
-            verdict: without_home(run_in_time(check, &facts, CHECK_LIMIT), home),
+    let outcomes = all()
+        .map(|examination| Outcome {
+            check: &examination.check,
+            verdict: without_home(run_in_time(examination, &facts, CHECK_LIMIT), home),
         })
         .collect();
     Report {
@@ -47,10 +50,14 @@ pub fn examine_facts(facts: Facts) -> Report {
 
 /// Runs a check on a thread of its own; one that hangs (a dead disk, a wedged driver
 /// behind a sysfs entry) is left behind.
-pub(super) fn run_in_time(check: &'static Check, facts: &Arc<Facts>, limit: Duration) -> Verdict {
+pub(super) fn run_in_time(
+    examination: &'static Examination<Facts>,
+    facts: &Arc<Facts>,
+    limit: Duration,
+) -> Verdict {
     let facts = Arc::clone(facts);
-    let name = format!("doctor {}", check.id);
-    match in_time::run(name, limit, move || (check.run)(&facts)) {
+    let name = format!("doctor {}", examination.check.id);
+    match in_time::run(name, limit, move || (examination.run)(&facts)) {
         Ok(verdict) => verdict,
         Err(NoAnswer::TimedOut(_)) => Verdict::TimedOut,
         Err(NoAnswer::Panicked) => {

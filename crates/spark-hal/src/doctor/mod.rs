@@ -29,10 +29,12 @@ mod report;
 mod verdict;
 
 pub use check::Check;
+pub(crate) use check::Examination;
 pub use examine::{CHECK_LIMIT, checks, examine, examine_facts};
 pub use facts::Facts;
 pub use report::{Outcome, Report};
 pub use verdict::{Finding, Seen, Severity, Verdict};
+pub(crate) use verdict::{found, not_applicable, not_examined, seen};
 
 #[cfg(test)]
 mod tests;

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::check::Examination;
 use super::examine::run_in_time;
 use super::redact::redacted;
 use super::*;
@@ -19,16 +20,20 @@ fn panics(_: &Facts) -> Verdict {
     panic!("a check with a bug")
 }
 
-static HANGS: Check = Check {
-    id: "test.hangs",
-    title: "",
-    source: "",
+static HANGS: Examination<Facts> = Examination {
+    check: Check {
+        id: "test.hangs",
+        title: "",
+        source: "",
+    },
     run: hangs,
 };
-static PANICS: Check = Check {
-    id: "test.panics",
-    title: "",
-    source: "",
+static PANICS: Examination<Facts> = Examination {
+    check: Check {
+        id: "test.panics",
+        title: "",
+        source: "",
+    },
     run: panics,
 };
 

@@ -69,15 +69,15 @@ pub enum Verdict {
     TimedOut,
 }
 
-pub(super) fn not_examined(needed: impl Into<String>) -> Verdict {
+pub(crate) fn not_examined(needed: impl Into<String>) -> Verdict {
     Verdict::NotExamined(needed.into())
 }
 
-pub(super) fn not_applicable(why: &str) -> Verdict {
+pub(crate) fn not_applicable(why: &str) -> Verdict {
     Verdict::NotApplicable(why.to_owned())
 }
 
-pub(super) fn found(
+pub(crate) fn found(
     severity: Severity,
     message: impl Into<String>,
     evidence: Vec<Seen>,
@@ -91,7 +91,7 @@ pub(super) fn found(
     })
 }
 
-pub(super) fn seen(source: impl Into<String>, said: impl ToString) -> Seen {
+pub(crate) fn seen(source: impl Into<String>, said: impl ToString) -> Seen {
     Seen {
         source: source.into(),
         said: redacted(&said.to_string()),

@@ -428,6 +428,8 @@ fn network_port() {
         .has("network.port", Severity::Warning, "enP2p1s0f0np0/carrier");
     connected()
         .with("== /proc/net/fib_trie\n  |-- 192.168.100.7\n     /32 host LOCAL\n")
+        // Every interface that is up has one of these.
+        .with("== /proc/net/if_inet6\nfe800000000000000000000000000001 02 40 20 80 enP2p1s0f0np0\n")
         .has("network.port", Severity::Warning, "no address");
 }
 

@@ -1,5 +1,6 @@
 //! Whole machines, recorded and hostile, through the public interface.
 
+mod cluster;
 #[cfg(feature = "nvml")]
 mod doctor;
 #[cfg(feature = "nvml")]

@@ -1,6 +1,7 @@
 //! One file for each command: its options, and what it prints.
 
 pub(crate) mod bench;
+pub(crate) mod cluster;
 pub(crate) mod compare;
 pub(crate) mod completions;
 pub(crate) mod doctor;

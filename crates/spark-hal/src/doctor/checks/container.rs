@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::doctor::check::Check;
+use crate::doctor::check::{Check, Examination};
 use crate::doctor::facts::Facts;
 use crate::doctor::verdict::{Severity, Verdict, found, not_applicable, not_examined, seen};
 use crate::reading::Reading;
@@ -11,23 +11,29 @@ use super::applies::no_gpu;
 
 const PLAYBOOKS: &str = "NVIDIA/dgx-spark-playbooks, troubleshooting of the container playbooks";
 
-pub(super) const CHECKS: &[Check] = &[
-    Check {
-        id: "container.gpu",
-        title: "this container was given the GPU",
-        source: PLAYBOOKS,
+pub(super) const CHECKS: &[Examination<Facts>] = &[
+    Examination {
+        check: Check {
+            id: "container.gpu",
+            title: "this container was given the GPU",
+            source: PLAYBOOKS,
+        },
         run: gpu,
     },
-    Check {
-        id: "container.toolkit",
-        title: "containers can be given the GPU",
-        source: PLAYBOOKS,
+    Examination {
+        check: Check {
+            id: "container.toolkit",
+            title: "containers can be given the GPU",
+            source: PLAYBOOKS,
+        },
         run: toolkit,
     },
-    Check {
-        id: "container.docker-group",
-        title: "this user may start containers",
-        source: PLAYBOOKS,
+    Examination {
+        check: Check {
+            id: "container.docker-group",
+            title: "this user may start containers",
+            source: PLAYBOOKS,
+        },
         run: docker_group,
     },
 ];

@@ -1,6 +1,6 @@
 //! The kernel driver and the libraries that belong to it.
 
-use crate::doctor::check::Check;
+use crate::doctor::check::{Check, Examination};
 use crate::doctor::facts::Facts;
 use crate::doctor::verdict::{Severity, Verdict, found, not_applicable, not_examined, seen};
 use crate::reading::Reading;
@@ -11,48 +11,62 @@ use super::applies::{no_gpu, no_unified, other_than_spark};
 /// Where the version of the loaded driver comes from.
 const LOADED: &str = "/proc/driver/nvidia/version, else NVML";
 
-pub(super) const CHECKS: &[Check] = &[
-    Check {
-        id: "driver.loaded",
-        title: "the NVIDIA driver is loaded",
-        source: "https://docs.nvidia.com/dgx/dgx-spark/os-and-component-update.html",
+pub(super) const CHECKS: &[Examination<Facts>] = &[
+    Examination {
+        check: Check {
+            id: "driver.loaded",
+            title: "the NVIDIA driver is loaded",
+            source: "https://docs.nvidia.com/dgx/dgx-spark/os-and-component-update.html",
+        },
         run: loaded,
     },
-    Check {
-        id: "driver.branch",
-        title: "the driver is of the branch DGX OS ships",
-        source: "an NVIDIA engineer in ggml-org/llama.cpp PR #25384: stable only with the \
+    Examination {
+        check: Check {
+            id: "driver.branch",
+            title: "the driver is of the branch DGX OS ships",
+            source: "an NVIDIA engineer in ggml-org/llama.cpp PR #25384: stable only with the \
                  software bundled in DGX OS",
+        },
         run: branch,
     },
-    Check {
-        id: "driver.installed",
-        title: "the loaded driver is the installed one",
-        source: "hasso5703/dgx-spark-qwen38 issue #26",
+    Examination {
+        check: Check {
+            id: "driver.installed",
+            title: "the loaded driver is the installed one",
+            source: "hasso5703/dgx-spark-qwen38 issue #26",
+        },
         run: installed,
     },
-    Check {
-        id: "driver.next-kernel",
-        title: "every installed kernel has an NVIDIA module",
-        source: "hasso5703/dgx-spark-qwen38 issue #26",
+    Examination {
+        check: Check {
+            id: "driver.next-kernel",
+            title: "every installed kernel has an NVIDIA module",
+            source: "hasso5703/dgx-spark-qwen38 issue #26",
+        },
         run: next_kernel,
     },
-    Check {
-        id: "stack.versions",
-        title: "CUDA libraries are new enough for compute capability 12.1",
-        source: "NVIDIA blog on family-specific architecture features: sm_121 begins with CUDA 12.9",
+    Examination {
+        check: Check {
+            id: "stack.versions",
+            title: "CUDA libraries are new enough for compute capability 12.1",
+            source: "NVIDIA blog on family-specific architecture features: sm_121 begins with CUDA 12.9",
+        },
         run: versions,
     },
-    Check {
-        id: "stack.cuda12-programs",
-        title: "programs built for CUDA 12 find its libraries",
-        source: "sgl-project/sglang-omni issue #620",
+    Examination {
+        check: Check {
+            id: "stack.cuda12-programs",
+            title: "programs built for CUDA 12 find its libraries",
+            source: "sgl-project/sglang-omni issue #620",
+        },
         run: cuda12,
     },
-    Check {
-        id: "profiler.unified-memory",
-        title: "profilers can show unified memory traffic",
-        source: "parallelArchitect/gb10-uma-diagnostics",
+    Examination {
+        check: Check {
+            id: "profiler.unified-memory",
+            title: "profilers can show unified memory traffic",
+            source: "parallelArchitect/gb10-uma-diagnostics",
+        },
         run: profiler,
     },
 ];

@@ -1,6 +1,6 @@
 //! The GPU at work: clocks, heat, and what it cannot do.
 
-use crate::doctor::check::Check;
+use crate::doctor::check::{Check, Examination};
 use crate::doctor::facts::{BUSY_PERCENT, Facts};
 use crate::doctor::verdict::{Seen, Severity, Verdict, found, not_examined, seen};
 use crate::gpu::CudaAttribute;
@@ -9,36 +9,46 @@ use crate::reading::Reading;
 
 use super::applies::{no_gpu, other_than_spark};
 
-pub(super) const CHECKS: &[Check] = &[
-    Check {
-        id: "gpu.usable",
-        title: "CUDA offers an NVIDIA GPU to programs",
-        source: "this crate: spark_hal::cuda",
+pub(super) const CHECKS: &[Examination<Facts>] = &[
+    Examination {
+        check: Check {
+            id: "gpu.usable",
+            title: "CUDA offers an NVIDIA GPU to programs",
+            source: "this crate: spark_hal::cuda",
+        },
         run: usable,
     },
-    Check {
-        id: "gpu.low-power",
-        title: "a busy GPU runs at its clocks",
-        source: "parallelArchitect/sparkview, spark-gpu-throttle-check: stuck at 500-850 MHz and \
+    Examination {
+        check: Check {
+            id: "gpu.low-power",
+            title: "a busy GPU runs at its clocks",
+            source: "parallelArchitect/sparkview, spark-gpu-throttle-check: stuck at 500-850 MHz and \
                  15-30 W while busy",
+        },
         run: low_power,
     },
-    Check {
-        id: "gpu.spinning",
-        title: "a busy GPU draws the power of work",
-        source: "eugr/spark-vllm-docker issue #260: 96 % busy at 16-27 W, spinning without work",
+    Examination {
+        check: Check {
+            id: "gpu.spinning",
+            title: "a busy GPU draws the power of work",
+            source: "eugr/spark-vllm-docker issue #260: 96 % busy at 16-27 W, spinning without work",
+        },
         run: spinning,
     },
-    Check {
-        id: "gpu.hot",
-        title: "the GPU is not too hot",
-        source: "NVIDIA developer forum, shutdowns under load",
+    Examination {
+        check: Check {
+            id: "gpu.hot",
+            title: "the GPU is not too hot",
+            source: "NVIDIA developer forum, shutdowns under load",
+        },
         run: hot,
     },
-    Check {
-        id: "gpu.direct-rdma",
-        title: "nothing expects GPUDirect RDMA or GPUDirect Storage",
-        source: "https://docs.nvidia.com/dgx/dgx-spark-porting-guide/porting/cuda.html",
+    Examination {
+        check: Check {
+            id: "gpu.direct-rdma",
+            title: "nothing expects GPUDirect RDMA or GPUDirect Storage",
+            source: "https://docs.nvidia.com/dgx/dgx-spark-porting-guide/porting/cuda.html",
+        },
         run: direct_rdma,
     },
 ];

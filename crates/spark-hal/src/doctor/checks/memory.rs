@@ -1,7 +1,7 @@
 //! Unified memory: what tools misread, and what ends in a frozen machine.
 
 use crate::bytes::gibibytes;
-use crate::doctor::check::Check;
+use crate::doctor::check::{Check, Examination};
 use crate::doctor::facts::Facts;
 use crate::doctor::verdict::{Severity, Verdict, found, not_applicable, not_examined, seen};
 use crate::reading::Reading;
@@ -10,41 +10,53 @@ use super::applies::{no_gpu, no_unified, other_than_spark};
 
 const KNOWN_ISSUES: &str = "https://docs.nvidia.com/dgx/dgx-spark/known-issues.html";
 
-pub(super) const CHECKS: &[Check] = &[
-    Check {
-        id: "memory.reporting",
-        title: "what GPU tools say about memory",
-        source: KNOWN_ISSUES,
+pub(super) const CHECKS: &[Examination<Facts>] = &[
+    Examination {
+        check: Check {
+            id: "memory.reporting",
+            title: "what GPU tools say about memory",
+            source: KNOWN_ISSUES,
+        },
         run: reporting,
     },
-    Check {
-        id: "memory.page-cache",
-        title: "the page cache leaves room for cudaMalloc",
-        source: "vllm-project/vllm issue #35313, NVIDIA/cuQuantum issue #215",
+    Examination {
+        check: Check {
+            id: "memory.page-cache",
+            title: "the page cache leaves room for cudaMalloc",
+            source: "vllm-project/vllm issue #35313, NVIDIA/cuQuantum issue #215",
+        },
         run: page_cache,
     },
-    Check {
-        id: "memory.huge-pages",
-        title: "NVIDIA's memory estimate sees ordinary memory",
-        source: KNOWN_ISSUES,
+    Examination {
+        check: Check {
+            id: "memory.huge-pages",
+            title: "NVIDIA's memory estimate sees ordinary memory",
+            source: KNOWN_ISSUES,
+        },
         run: huge_pages,
     },
-    Check {
-        id: "memory.low",
-        title: "enough memory is left for the system",
-        source: "NVIDIA/open-gpu-kernel-modules issue #1358: over-commitment freezes the host",
+    Examination {
+        check: Check {
+            id: "memory.low",
+            title: "enough memory is left for the system",
+            source: "NVIDIA/open-gpu-kernel-modules issue #1358: over-commitment freezes the host",
+        },
         run: low,
     },
-    Check {
-        id: "memory.pressure",
-        title: "no task waits for memory",
-        source: "parallelArchitect/gb10-uma-diagnostics",
+    Examination {
+        check: Check {
+            id: "memory.pressure",
+            title: "no task waits for memory",
+            source: "parallelArchitect/gb10-uma-diagnostics",
+        },
         run: pressure,
     },
-    Check {
-        id: "memory.kernel-log",
-        title: "the driver did not run out of memory",
-        source: "NVIDIA/open-gpu-kernel-modules issue #1358, dgx-spark-playbooks issue #97",
+    Examination {
+        check: Check {
+            id: "memory.kernel-log",
+            title: "the driver did not run out of memory",
+            source: "NVIDIA/open-gpu-kernel-modules issue #1358, dgx-spark-playbooks issue #97",
+        },
         run: kernel_log,
     },
 ];

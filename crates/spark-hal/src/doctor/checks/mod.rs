@@ -13,10 +13,11 @@ mod platform;
 mod python;
 mod storage;
 
-use super::check::Check;
+use super::check::Examination;
+use super::facts::Facts;
 
 /// Every check, in the order of the report.
-pub(super) static ALL: &[&[Check]] = &[
+pub(super) static ALL: &[&[Examination<Facts>]] = &[
     platform::CHECKS,
     driver::CHECKS,
     gpu::CHECKS,

@@ -1,51 +1,62 @@
 //! The fast ports between two machines.
 
+use std::net::IpAddr;
+
 use crate::bytes::gibibytes;
-use crate::doctor::check::Check;
+use crate::doctor::check::{Check, Examination};
 use crate::doctor::facts::Facts;
 use crate::doctor::verdict::{Severity, Verdict, found, not_applicable, not_examined, seen};
-use crate::network::Function;
+use crate::network::{ENOUGH_LOCKED_BYTES, Function};
 use crate::reading::Reading;
 
 const PLAYBOOK: &str = "NVIDIA/dgx-spark-playbooks, nvidia/connect-two-sparks; issue #102, PR #103";
 
-pub(super) const CHECKS: &[Check] = &[
-    Check {
-        id: "network.port",
-        title: "both halves of a connected port are up and have addresses",
-        source: PLAYBOOK,
+pub(super) const CHECKS: &[Examination<Facts>] = &[
+    Examination {
+        check: Check {
+            id: "network.port",
+            title: "both halves of a connected port are up and have addresses",
+            source: PLAYBOOK,
+        },
         run: port,
     },
-    Check {
-        id: "network.mtu",
-        title: "connected ports use large packets",
-        source: PLAYBOOK,
+    Examination {
+        check: Check {
+            id: "network.mtu",
+            title: "connected ports use large packets",
+            source: PLAYBOOK,
+        },
         run: mtu,
     },
-    Check {
-        id: "network.pcie",
-        title: "ConnectX functions have their four PCIe lanes",
-        source: "firmware before 2026-04 wires the second controller with two lanes \
+    Examination {
+        check: Check {
+            id: "network.pcie",
+            title: "ConnectX functions have their four PCIe lanes",
+            source: "firmware before 2026-04 wires the second controller with two lanes \
                  (tonyd2wild PR #35)",
+        },
         run: pcie,
     },
-    Check {
-        id: "network.nccl",
-        title: "NCCL is told both halves of a port",
-        source: PLAYBOOK,
+    Examination {
+        check: Check {
+            id: "network.nccl",
+            title: "NCCL is told both halves of a port",
+            source: PLAYBOOK,
+        },
         run: nccl,
     },
-    Check {
-        id: "network.memlock",
-        title: "enough memory may be locked for RDMA",
-        source: "graham33/nixos-dgx-spark: ibv_reg_mr fails with `Cannot allocate memory`",
+    Examination {
+        check: Check {
+            id: "network.memlock",
+            title: "enough memory may be locked for RDMA",
+            source: "graham33/nixos-dgx-spark: ibv_reg_mr fails with `Cannot allocate memory`",
+        },
         run: memlock,
     },
 ];
 
 const LARGE_MTU: u32 = 9000;
 const PCIE_LANES: u8 = 4;
-const MEMLOCK_BYTES: u64 = 16 << 30;
 
 /// The functions of every port of which at least one half has a live cable.
 fn connected(facts: &Facts) -> Vec<Vec<&Function>> {
@@ -78,7 +89,7 @@ fn no_port(facts: &Facts) -> Verdict {
         Some(half) => not_examined(format!(
             "needs /sys/class/net/{0}/carrier, which an interface only has while it is up: sudo ip \
              link set {0} up",
-            name(half)
+            half.name()
         )),
         None => not_applicable("no ConnectX-7 port is connected"),
     }
@@ -88,12 +99,12 @@ fn has_carrier(function: &Function) -> bool {
     function.has_carrier == Reading::Value(true)
 }
 
-fn name(function: &Function) -> String {
-    function
-        .interface
-        .as_value()
-        .cloned()
-        .unwrap_or_else(|| function.pci.address.to_string())
+/// Whether somebody gave it: every interface that is up has one of IPv6 by itself.
+fn is_given(address: &IpAddr) -> bool {
+    match address {
+        IpAddr::V4(_) => true,
+        IpAddr::V6(address) => !address.is_unicast_link_local(),
+    }
 }
 
 fn port(facts: &Facts) -> Verdict {
@@ -105,14 +116,14 @@ fn port(facts: &Facts) -> Verdict {
     for half in ports.iter().flatten() {
         if !has_carrier(half) {
             evidence.push(seen(
-                format!("/sys/class/net/{}/carrier", name(half)),
+                format!("/sys/class/net/{}/carrier", half.name()),
                 match half.has_carrier {
                     Reading::Value(_) => "no link".to_owned(),
                     _ => format!("not up ({})", half.has_carrier),
                 },
             ));
-        } else if half.addresses.is_empty() {
-            evidence.push(seen(format!("/proc/net: {}", name(half)), "no address"));
+        } else if !half.addresses.iter().any(is_given) {
+            evidence.push(seen(format!("/proc/net: {}", half.name()), "no address"));
         }
     }
     if evidence.is_empty() {
@@ -139,7 +150,7 @@ fn mtu(facts: &Facts) -> Verdict {
     match small.first() {
         None if ports.is_empty() => no_port(facts),
         None => match ports.iter().flatten().find(|half| !half.mtu.is_value()) {
-            Some(half) => not_examined(format!("needs /sys/class/net/{}/mtu", name(half))),
+            Some(half) => not_examined(format!("needs /sys/class/net/{}/mtu", half.name())),
             None => Verdict::Passed,
         },
         Some(first) => found(
@@ -147,11 +158,11 @@ fn mtu(facts: &Facts) -> Verdict {
             "a connected port uses small packets: NCCL measured 19-21 instead of 23 GB/s",
             small
                 .iter()
-                .map(|half| seen(format!("/sys/class/net/{}/mtu", name(half)), &half.mtu))
+                .map(|half| seen(format!("/sys/class/net/{}/mtu", half.name()), &half.mtu))
                 .collect(),
             format!(
                 "sudo ip link set {} mtu {LARGE_MTU}   # on both machines",
-                name(first)
+                first.name()
             ),
         ),
     }
@@ -231,7 +242,7 @@ fn memlock(facts: &Facts) -> Verdict {
         return verdict;
     }
     match network.memlock_limit_bytes {
-        Reading::Value(limit) if limit < MEMLOCK_BYTES => found(
+        Reading::Value(limit) if limit < ENOUGH_LOCKED_BYTES => found(
             Severity::Warning,
             format!(
                 "only {} may be locked: registering memory for RDMA fails",

@@ -1,36 +1,44 @@
 //! The machine as a whole: identity, kernel, processor.
 
-use crate::doctor::check::Check;
+use crate::doctor::check::{Check, Examination};
 use crate::doctor::facts::Facts;
 use crate::doctor::verdict::{Severity, Verdict, found, not_applicable, not_examined, seen};
 use crate::reading::Reading;
 
 use super::applies::other_than_spark;
 
-pub(super) const CHECKS: &[Check] = &[
-    Check {
-        id: "platform.identity",
-        title: "all signs agree on what machine this is",
-        source: "canonical/secboot PR #560",
+pub(super) const CHECKS: &[Examination<Facts>] = &[
+    Examination {
+        check: Check {
+            id: "platform.identity",
+            title: "all signs agree on what machine this is",
+            source: "canonical/secboot PR #560",
+        },
         run: identity,
     },
-    Check {
-        id: "platform.kernel",
-        title: "the kernel is not one with known faults",
-        source: "issue reports on 7.0.0-1019-nvidia: RDMA registration fails with ENOMEM",
+    Examination {
+        check: Check {
+            id: "platform.kernel",
+            title: "the kernel is not one with known faults",
+            source: "issue reports on 7.0.0-1019-nvidia: RDMA registration fails with ENOMEM",
+        },
         run: kernel,
     },
-    Check {
-        id: "platform.cma",
-        title: "the kernel's contiguous memory adds up",
-        source: "NVIDIA/NV-Kernels issues #590, #591",
+    Examination {
+        check: Check {
+            id: "platform.cma",
+            title: "the kernel's contiguous memory adds up",
+            source: "NVIDIA/NV-Kernels issues #590, #591",
+        },
         run: cma,
     },
-    Check {
-        id: "platform.cppc",
-        title: "the processor picks its own clocks (CPPC autonomous mode)",
-        source: "graham33/nixos-dgx-spark, option cppcAutonomousMode: off means a third of \
+    Examination {
+        check: Check {
+            id: "platform.cppc",
+            title: "the processor picks its own clocks (CPPC autonomous mode)",
+            source: "graham33/nixos-dgx-spark, option cppcAutonomousMode: off means a third of \
                  the memory bandwidth of one thread",
+        },
         run: cppc,
     },
 ];

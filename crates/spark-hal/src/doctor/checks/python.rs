@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::capability::ComputeCapability;
-use crate::doctor::check::Check;
+use crate::doctor::check::{Check, Examination};
 use crate::doctor::facts::Facts;
 use crate::doctor::verdict::{Severity, Verdict, found, not_applicable, not_examined, seen};
 use crate::python::{package_directories, ptxas_release, torch};
@@ -11,35 +11,45 @@ use crate::stack::DeviceCode;
 
 use super::applies::other_than_spark;
 
-pub(super) const CHECKS: &[Check] = &[
-    Check {
-        id: "python.torch-build",
-        title: "PyTorch is built for CUDA on GB10",
-        source: "unslothai/unsloth: CUDA 12.9 is the first with sm_121; wheels for it are cu130",
+pub(super) const CHECKS: &[Examination<Facts>] = &[
+    Examination {
+        check: Check {
+            id: "python.torch-build",
+            title: "PyTorch is built for CUDA on GB10",
+            source: "unslothai/unsloth: CUDA 12.9 is the first with sm_121; wheels for it are cu130",
+        },
         run: torch_build,
     },
-    Check {
-        id: "python.torch-warning",
-        title: "PyTorch's warning about compute capability 12.1",
-        source: "pytorch/pytorch issue #172629",
+    Examination {
+        check: Check {
+            id: "python.torch-warning",
+            title: "PyTorch's warning about compute capability 12.1",
+            source: "pytorch/pytorch issue #172629",
+        },
         run: torch_warning,
     },
-    Check {
-        id: "python.triton-ptxas",
-        title: "Triton's assembler knows sm_121a",
-        source: "triton-lang/triton issues #8539, #10331",
+    Examination {
+        check: Check {
+            id: "python.triton-ptxas",
+            title: "Triton's assembler knows sm_121a",
+            source: "triton-lang/triton issues #8539, #10331",
+        },
         run: triton_ptxas,
     },
-    Check {
-        id: "python.kernels",
-        title: "packages carry code that a GB10 can run",
-        source: "Dao-AILab/causal-conv1d issue #119, vllm-project/vllm issues #38484, #38423",
+    Examination {
+        check: Check {
+            id: "python.kernels",
+            title: "packages carry code that a GB10 can run",
+            source: "Dao-AILab/causal-conv1d issue #119, vllm-project/vllm issues #38484, #38423",
+        },
         run: kernels,
     },
-    Check {
-        id: "python.ray",
-        title: "Ray does not kill workers for unified memory",
-        source: "vllm-project/vllm issues on DGX Spark",
+    Examination {
+        check: Check {
+            id: "python.ray",
+            title: "Ray does not kill workers for unified memory",
+            source: "vllm-project/vllm issues on DGX Spark",
+        },
         run: ray,
     },
 ];

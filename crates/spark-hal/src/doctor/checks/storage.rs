@@ -1,14 +1,16 @@
 //! Where models are loaded from.
 
-use crate::doctor::check::Check;
+use crate::doctor::check::{Check, Examination};
 use crate::doctor::facts::Facts;
 use crate::doctor::verdict::{Severity, Verdict, found, not_applicable, not_examined, seen};
 use crate::reading::Reading;
 
-pub(super) const CHECKS: &[Check] = &[Check {
-    id: "storage.nvme-link",
-    title: "NVMe drives have their full PCIe link",
-    source: "ggml-org/llama.cpp PR #18012: loading is bound by the drive once mmap is avoided",
+pub(super) const CHECKS: &[Examination<Facts>] = &[Examination {
+    check: Check {
+        id: "storage.nvme-link",
+        title: "NVMe drives have their full PCIe link",
+        source: "ggml-org/llama.cpp PR #18012: loading is bound by the drive once mmap is avoided",
+    },
     run: nvme_link,
 }];
 

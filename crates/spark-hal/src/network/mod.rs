@@ -11,15 +11,25 @@
 //! Functions are paired by their PCI device and function number on different domains;
 //! names are read from sysfs and never guessed. Linux only.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+mod addresses;
+mod gids;
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use crate::pci::{self, PciAddress, PciDevice};
 use crate::reading::{Failure, Reading, quote};
 use crate::root::Root;
 
+use addresses::Addresses;
+pub use addresses::Ipv4Network;
+pub use gids::{Gid, GidKind};
+
 /// PCI device number of a ConnectX-7 (canonical/inference-snaps issue #143).
 const DEVICE_CONNECTX7: u16 = 0x1021;
+
+/// Locked memory from which on RDMA is taken to have enough; the figure is this crate's choice.
+pub(crate) const ENOUGH_LOCKED_BYTES: u64 = 16 << 30;
 
 /// The fast network of the machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,6 +41,9 @@ pub struct Network {
     pub ports: Vec<Vec<usize>>,
     /// Hard limit of locked memory in bytes; `u64::MAX` for unlimited.
     pub memlock_limit_bytes: Reading<u64>,
+    /// Whether the machine's IPv4 addresses could be read; records that may be published leave them out.
+    #[cfg_attr(feature = "serde", serde(skip))]
+    pub tells_addresses: bool,
 }
 
 /// One network function of a ConnectX-7 card.
@@ -52,6 +65,9 @@ pub struct Function {
     /// Its addresses. Left out of serialised forms: reports get published.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub addresses: Vec<IpAddr>,
+    /// The IPv4 networks that are reached through its interface, without a gateway. Left out like the addresses.
+    #[cfg_attr(feature = "serde", serde(skip))]
+    pub networks: Vec<Ipv4Network>,
 }
 
 impl Network {
@@ -60,9 +76,9 @@ impl Network {
     pub fn read(root: &Root, pci: &[PciDevice]) -> Self {
         let cards: Vec<&PciDevice> = pci.iter().filter(|device| is_connectx7(device)).collect();
         let addresses = if cards.is_empty() {
-            BTreeMap::new()
+            Addresses::default()
         } else {
-            addresses(root)
+            Addresses::read(root)
         };
         let functions: Vec<Function> = cards
             .into_iter()
@@ -72,6 +88,7 @@ impl Network {
             ports: pair(&functions),
             functions,
             memlock_limit_bytes: memlock_limit(root),
+            tells_addresses: addresses.are_known,
         }
     }
 
@@ -91,11 +108,41 @@ impl Network {
     }
 }
 
+impl Function {
+    /// Its interface's name, or its PCI address.
+    #[must_use]
+    pub fn name(&self) -> String {
+        let interface = self.interface.as_value().cloned();
+        interface.unwrap_or_else(|| self.pci.address.to_string())
+    }
+
+    /// The global identifiers that RDMA over its port may use, those in use of the table alone.
+    #[must_use]
+    pub fn gids(&self, root: &Root) -> Reading<Vec<Gid>> {
+        self.of_rdma_device()
+            .and_then(|folder| gids::read(root, &folder))
+    }
+
+    /// Version of its firmware, such as `28.45.4028`.
+    #[must_use]
+    pub fn firmware(&self, root: &Root) -> Reading<String> {
+        self.of_rdma_device()
+            .and_then(|folder| root.line(&format!("{folder}/fw_ver")))
+            .map(|version| quote(&version))
+    }
+
+    /// Where its RDMA device is described.
+    pub(crate) fn of_rdma_device(&self) -> Reading<String> {
+        let device = self.rdma_device.as_ref();
+        device.map(|device| format!("{}/infiniband/{device}", self.pci.path()))
+    }
+}
+
 fn is_connectx7(device: &PciDevice) -> bool {
     (device.vendor, device.device) == (pci::VENDOR_MELLANOX, DEVICE_CONNECTX7)
 }
 
-fn function(root: &Root, pci: PciDevice, addresses: &BTreeMap<String, Vec<IpAddr>>) -> Function {
+fn function(root: &Root, pci: PciDevice, addresses: &Addresses) -> Function {
     let only = |kind: &str| {
         root.entries(&format!("{}/{kind}", pci.path()))
             .and_then(|names| match names.into_iter().next() {
@@ -128,7 +175,11 @@ fn function(root: &Root, pci: PciDevice, addresses: &BTreeMap<String, Vec<IpAddr
         mtu: entry("mtu").map_or(Reading::NotSupported, |path| root.number(&path)),
         addresses: interface
             .as_value()
-            .and_then(|name| addresses.get(name).cloned())
+            .and_then(|name| addresses.by_interface.get(name).cloned())
+            .unwrap_or_default(),
+        networks: interface
+            .as_value()
+            .and_then(|name| addresses.networks.get(name).cloned())
             .unwrap_or_default(),
         interface,
         rdma_device,
@@ -167,116 +218,4 @@ fn memlock_limit(root: &Root) -> Reading<u64> {
             None => Reading::Failed(Failure::malformed(PATH, line, "soft and hard limit")),
         }
     })
-}
-
-/// The machine's addresses by interface.
-///
-/// IPv4 addresses are in `fib_trie` without their interface and the networks of each
-/// interface in `route`; the two are joined here. IPv6: `if_inet6`.
-fn addresses(root: &Root) -> BTreeMap<String, Vec<IpAddr>> {
-    let text = |path: &str| root.text(path).value().unwrap_or_default();
-    let mut found: BTreeMap<String, Vec<IpAddr>> = BTreeMap::new();
-    let networks = parse_routes(&text("/proc/net/route"));
-    for address in parse_local_addresses(&text("/proc/net/fib_trie")) {
-        if let Some(interface) = holder(&networks, address) {
-            found
-                .entry(interface.to_owned())
-                .or_default()
-                .push(IpAddr::V4(address));
-        }
-    }
-    for (interface, address) in parse_inet6(&text("/proc/net/if_inet6")) {
-        found
-            .entry(interface)
-            .or_default()
-            .push(IpAddr::V6(address));
-    }
-    found
-}
-
-/// Interfaces by prefix length and network.
-type Networks = BTreeMap<(u32, u32), String>;
-
-/// `eth0  000200C0  00000000  0001  0 0 0  00FFFFFF ...`: numbers in host byte order of
-/// a little-endian machine, gateways and the default route left out.
-fn parse_routes(text: &str) -> Networks {
-    let mut networks = Networks::new();
-    for line in text.lines().skip(1) {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let number = |idx: usize| {
-            let digits = words.get(idx)?;
-            Some(u32::from_str_radix(digits, 16).ok()?.swap_bytes())
-        };
-        let (Some(network), Some(0), Some(mask)) = (number(1), number(2), number(7)) else {
-            continue;
-        };
-        let length = mask.leading_ones();
-        if length > 0 && prefix_mask(length) == mask {
-            let interface = || quote(words[0]);
-            networks.entry((length, network)).or_insert_with(interface);
-        }
-    }
-    networks
-}
-
-/// The interface of the narrowest network that holds an address.
-fn holder(networks: &Networks, address: Ipv4Addr) -> Option<&str> {
-    let holds = |length| networks.get(&(length, u32::from(address) & prefix_mask(length)));
-    (1..=32).rev().find_map(holds).map(String::as_str)
-}
-
-/// `length`, from 1 to 32, ones followed by zeros.
-fn prefix_mask(length: u32) -> u32 {
-    u32::MAX << (32 - length)
-}
-
-/// Lines `|-- 192.0.2.2` that are followed by `/32 host LOCAL`.
-fn parse_local_addresses(text: &str) -> BTreeSet<Ipv4Addr> {
-    let mut last = None;
-    let mut found = BTreeSet::new();
-    for line in text.lines().map(str::trim) {
-        if let Some(word) = line.strip_prefix("|-- ") {
-            last = word.parse::<Ipv4Addr>().ok();
-        } else if line == "/32 host LOCAL" {
-            found.extend(last.filter(|address| !address.is_loopback()));
-        }
-    }
-    found
-}
-
-/// `fe800000000000000000000000000001 02 40 20 80 eth0`
-fn parse_inet6(text: &str) -> Vec<(String, Ipv6Addr)> {
-    let entry = |line: &str| {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let digits = words.first().filter(|digits| digits.len() == 32)?;
-        let address = Ipv6Addr::from(u128::from_str_radix(digits, 16).ok()?);
-        Some((quote(words.get(5)?), address))
-    };
-    text.lines().filter_map(entry).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const ROUTES: &str = "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\n\
-        eth0\t00000000\t010200C0\t0003\t0\t0\t0\t00000000\n\
-        eth0\t000200C0\t00000000\t0001\t0\t0\t0\t00FFFFFF\n";
-
-    #[test]
-    fn addresses_find_their_interface() {
-        let networks = parse_routes(ROUTES);
-        assert_eq!(networks.len(), 1);
-        assert_eq!(holder(&networks, Ipv4Addr::new(192, 0, 2, 2)), Some("eth0"));
-        assert_eq!(holder(&networks, Ipv4Addr::new(192, 0, 3, 2)), None);
-        let trie = "Main:\n  |-- 192.0.2.0\n     /24 link UNICAST\n  |-- 192.0.2.2\n     /32 host LOCAL\n  |-- 127.0.0.1\n /32 host LOCAL\n";
-        let local: Vec<_> = parse_local_addresses(trie).into_iter().collect();
-        assert_eq!(local, [Ipv4Addr::new(192, 0, 2, 2)]);
-        let inet6 =
-            "fe800000000000000000000000000001 02 40 20 80     eth0\nshort 02 40 20 80 eth0\n";
-        assert_eq!(
-            parse_inet6(inet6),
-            [("eth0".to_owned(), "fe80::1".parse().unwrap())]
-        );
-    }
 }

@@ -1,0 +1,210 @@
+//! Addresses: every rail has one, in a network of its own that another machine is in too, and nobody has it twice. MTU.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+
+use crate::doctor::{Check, Examination, Severity, Verdict, seen};
+
+use super::super::facts::{Cluster, Used, known, knows_addresses, of_rail};
+use super::super::host::{Host, Rail};
+use super::concluded::{PLAYBOOK, concluded};
+
+pub(super) const CHECKS: &[Examination<Cluster>] = &[
+    Examination {
+        check: Check {
+            id: "cluster.addresses",
+            title: "both halves of each port in use have an IPv4 address that no other machine has",
+            source: PLAYBOOK,
+        },
+        run: addresses,
+    },
+    Examination {
+        check: Check {
+            id: "cluster.networks",
+            title: "each rail is in a network of its own, which another machine is in too",
+            source: "NVIDIA/dgx-spark-playbooks, nvidia/multi-sparks-through-switch: different subnets are required",
+        },
+        run: networks,
+    },
+    Examination {
+        check: Check {
+            id: "cluster.mtu",
+            title: "all rails use packets of 9000 bytes",
+            source: "NVIDIA/dgx-spark-playbooks issue #25, PR #103; tonyd2wild DeepSeek-v4-Flash-Vision-Exp issue #38",
+        },
+        run: mtu,
+    },
+];
+
+const LARGE_MTU: u32 = 9000;
+
+/// The rails in use on hosts whose addresses are known.
+fn with_addresses(cluster: &Cluster) -> Result<Vec<Used<'_>>, Verdict> {
+    let used = cluster.used()?;
+    used.iter()
+        .try_for_each(|(host, _)| knows_addresses(host))?;
+    Ok(used)
+}
+
+fn addresses(cluster: &Cluster) -> Verdict {
+    let used = match with_addresses(cluster) {
+        Ok(used) => used,
+        Err(verdict) => return verdict,
+    };
+    let mut holders: BTreeMap<Ipv4Addr, Vec<(&Host, &Rail)>> = BTreeMap::new();
+    let mut without = Vec::new();
+    for (host, rails) in &used {
+        for rail in rails {
+            // Of two interfaces in one network the kernel's files do not say which has the address.
+            let is_shared = rails.iter().any(|other| {
+                other.name() != rail.name()
+                    && other
+                        .function
+                        .networks
+                        .iter()
+                        .any(|network| rail.function.networks.contains(network))
+            });
+            if rail.ipv4().is_empty() && !is_shared {
+                without.push(seen(
+                    format!("{}: /proc/net: {}", host.name, rail.name()),
+                    "no IPv4 address",
+                ));
+            }
+            for address in rail.ipv4() {
+                holders.entry(address).or_default().push((host, rail));
+            }
+        }
+    }
+    let twice = holders.iter().filter(|(_, holders)| {
+        let mut names = holders.iter().map(|(host, _)| &host.name);
+        let first = names.next();
+        names.any(|name| Some(name) != first)
+    });
+    let twice: Vec<_> = twice
+        .flat_map(|(address, holders)| {
+            holders.iter().map(move |(host, rail)| {
+                seen(
+                    format!("{}: /proc/net: {}", host.name, rail.name()),
+                    address,
+                )
+            })
+        })
+        .collect();
+    if !twice.is_empty() {
+        return concluded(
+            Severity::Error,
+            "two machines have the same address",
+            twice,
+            "give each machine an address of its own in netplan: 192.168.100.10/24 here, 192.168.100.11/24 there",
+            None,
+        );
+    }
+    concluded(
+        Severity::Warning,
+        "half of a port in use has no IPv4 address: 100 instead of 200 Gb/s",
+        without,
+        "give both interfaces of the port an address, each in a network of its own: /etc/netplan/40-cx7.yaml of NVIDIA's connect-two-sparks playbook",
+        None,
+    )
+}
+
+fn networks(cluster: &Cluster) -> Verdict {
+    let used = match with_addresses(cluster) {
+        Ok(used) => used,
+        Err(verdict) => return verdict,
+    };
+    let (mut shared, mut lonely) = (Vec::new(), Vec::new());
+    for (host, rails) in &used {
+        for rail in rails {
+            let of_others = || {
+                used.iter()
+                    .filter(|(other, _)| !std::ptr::eq(*other, *host))
+            };
+            let mut others = of_others().flat_map(|(_, rails)| rails);
+            let own = &rail.function.networks;
+            let is_in = |other: &Rail| {
+                other
+                    .function
+                    .networks
+                    .iter()
+                    .any(|network| own.contains(network))
+            };
+            let place = format!("{}: /proc/net/route: {}", host.name, rail.name());
+            let names: Vec<String> = own.iter().map(ToString::to_string).collect();
+            let siblings = rails.iter().filter(|other| other.name() != rail.name());
+            if siblings.into_iter().any(|other| is_in(other)) {
+                shared.push(seen(place, names.join(", ")));
+            } else if !own.is_empty() && !others.any(|other| is_in(other)) {
+                lonely.push(seen(place, names.join(", ")));
+            }
+        }
+    }
+    if !shared.is_empty() {
+        return concluded(
+            Severity::Warning,
+            "two interfaces of a machine are in one network: what leaves by one of them is all that is used",
+            shared,
+            "give each interface a network of its own in netplan: 192.168.100.0/24 and 192.168.101.0/24",
+            None,
+        );
+    }
+    let has_networks = |rail: &&Rail| !rail.function.networks.is_empty();
+    let bare = used.iter().find_map(|(host, rails)| {
+        let rail = rails.iter().find(|rail| !has_networks(rail))?;
+        Some(Verdict::NotExamined(format!(
+            "needs an address of {} on {} (cluster.addresses)",
+            rail.name(),
+            host.name
+        )))
+    });
+    if let Some(verdict) = bare {
+        return verdict;
+    }
+    concluded(
+        Severity::Error,
+        "an interface is in a network that no other machine is in: nobody is reached by it",
+        lonely,
+        "give the interfaces at both ends of a cable addresses of the same network, with the same length of prefix",
+        None,
+    )
+}
+
+fn mtu(cluster: &Cluster) -> Verdict {
+    let used = match cluster.used() {
+        Ok(used) => used,
+        Err(verdict) => return verdict,
+    };
+    let (mut all, mut unseen) = (Vec::new(), None);
+    for (host, rails) in &used {
+        for rail in rails.iter().filter(|rail| rail.has_carrier()) {
+            let place = of_rail(host, rail, "mtu");
+            match known(&rail.function.mtu, || place.clone()) {
+                Ok(mtu) => all.push((*mtu, place)),
+                Err(verdict) => unseen = unseen.or(Some(verdict)),
+            }
+        }
+    }
+    let smallest = all.iter().map(|(mtu, _)| *mtu).min().unwrap_or(LARGE_MTU);
+    let differ = all.iter().any(|(mtu, _)| *mtu != smallest);
+    let shown = all.iter().filter(|(mtu, _)| differ || *mtu < LARGE_MTU);
+    let evidence = shown.map(|(mtu, place)| seen(place, mtu)).collect();
+    let fix = format!(
+        "mtu: {LARGE_MTU} for all of these interfaces in netplan; until the next start sudo ip link set INTERFACE mtu {LARGE_MTU}"
+    );
+    match differ {
+        true => concluded(
+            Severity::Warning,
+            "rails use packets of different lengths: large messages of RDMA fail between them (IBV_WC_RETRY_EXC_ERR)",
+            evidence,
+            fix,
+            unseen,
+        ),
+        false => concluded(
+            Severity::Note,
+            "rails use small packets: NCCL measured 19 to 21 GB/s with them, and 23 with large ones",
+            evidence,
+            fix,
+            unseen,
+        ),
+    }
+}

@@ -1,0 +1,123 @@
+//! RDMA: identifiers of RoCE v2, and memory that may be locked.
+
+use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
+
+use crate::bytes::gibibytes;
+use crate::doctor::{Check, Examination, Severity, Verdict, not_examined, seen};
+use crate::network::{ENOUGH_LOCKED_BYTES, GidKind};
+
+use super::super::facts::{Cluster, RECORD, has_card, known, knows_addresses};
+use super::concluded::concluded;
+
+pub(super) const CHECKS: &[Examination<Cluster>] = &[
+    Examination {
+        check: Check {
+            id: "cluster.gid",
+            title: "every rail has an identifier of RoCE v2 for its IPv4 address",
+            source: "tonyd2wild DeepSeek-v4-Flash-Vision-Exp issue #38, PR #40; MiaAI-Lab DeepSeek-v4-Flash PR #10",
+        },
+        run: gid,
+    },
+    Examination {
+        check: Check {
+            id: "cluster.memlock",
+            title: "every machine lets enough memory be locked for RDMA",
+            source: "graham33/nixos-dgx-spark: ibv_reg_mr fails with `Cannot allocate memory`",
+        },
+        run: memlock,
+    },
+];
+
+fn gid(cluster: &Cluster) -> Verdict {
+    let used = match cluster.used() {
+        Ok(used) => used,
+        Err(verdict) => return verdict,
+    };
+    let (mut indexes, mut evidence) = (BTreeSet::new(), Vec::new());
+    let (mut missing, mut unseen) = (Vec::new(), None);
+    for (host, rails) in &used {
+        let addresses: BTreeSet<Ipv4Addr> = rails.iter().flat_map(|rail| rail.ipv4()).collect();
+        for rail in rails.iter().filter(|rail| rail.has_carrier()) {
+            let device = rail.function.rdma_device.to_string();
+            let place = || format!("gids of {device} on {}: {RECORD}", host.name);
+            let looked = known(&rail.gids, place);
+            let gids = match looked.and_then(|gids| knows_addresses(host).map(|()| gids)) {
+                Ok(gids) => gids,
+                Err(verdict) => {
+                    unseen = unseen.or(Some(verdict));
+                    continue;
+                }
+            };
+            let place = format!("{}: /sys/class/infiniband/{device}/ports/1/gids", host.name);
+            let of_address = gids
+                .iter()
+                .filter(|gid| gid.kind == GidKind::V2)
+                .find(|gid| {
+                    gid.ipv4()
+                        .is_some_and(|address| addresses.contains(&address))
+                });
+            match of_address {
+                None => missing.push(seen(place, "none of RoCE v2 and IPv4")),
+                Some(gid) => {
+                    indexes.insert(gid.index);
+                    evidence.push(seen(
+                        place,
+                        format!("RoCE v2 of its IPv4 address is {}", gid.index),
+                    ));
+                }
+            }
+        }
+    }
+    if !missing.is_empty() {
+        return concluded(
+            Severity::Error,
+            "a rail has no identifier of RoCE v2 for an IPv4 address: RDMA falls back to link-local ones, or fails",
+            missing,
+            "give the interface an IPv4 address (cluster.addresses) and look again",
+            None,
+        );
+    }
+    if indexes.len() < 2 {
+        evidence.clear();
+    }
+    concluded(
+        Severity::Note,
+        "identifiers have different numbers: no one NCCL_IB_GID_INDEX or UCX_IB_GID_INDEX fits all rails",
+        evidence,
+        "leave NCCL_IB_GID_INDEX unset (set to nothing it counts as 0): newer NCCL finds the identifier of each rail, and numbers move when addresses come and go",
+        unseen,
+    )
+}
+
+fn memlock(cluster: &Cluster) -> Verdict {
+    let have_cards = cluster
+        .needs_two_hosts()
+        .and_then(|()| cluster.hosts.iter().try_for_each(has_card));
+    if let Err(verdict) = have_cards {
+        return verdict;
+    }
+    let (mut small, mut unseen) = (Vec::new(), None);
+    for host in &cluster.hosts {
+        let limit = &host.machine.network.memlock_limit_bytes;
+        let place = format!("{}: /proc/self/limits Max locked memory", host.name);
+        match known(limit, || place.clone()) {
+            Ok(_) if host.is_of_root => {
+                unseen = unseen.or(Some(not_examined(format!(
+                    "needs a record of {} that is made by who runs MPI: root has other limits",
+                    host.name
+                ))));
+            }
+            Ok(limit) if *limit < ENOUGH_LOCKED_BYTES => small.push(seen(place, gibibytes(*limit))),
+            Ok(_) => {}
+            Err(verdict) => unseen = unseen.or(Some(verdict)),
+        }
+    }
+    concluded(
+        Severity::Warning,
+        "too little memory may be locked: registering memory for RDMA fails",
+        small,
+        "add `* hard memlock unlimited` and `* soft memlock unlimited` to /etc/security/limits.conf and log in again",
+        unseen,
+    )
+}
