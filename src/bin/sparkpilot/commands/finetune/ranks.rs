@@ -14,8 +14,8 @@ use sparkpilot::train::{
     AdaptedNetwork, GradientExchange, Samples, Single, Sum, TrainError, Trainer, digest_of_all,
 };
 
-use super::data::{Material, described_heads, plain};
-use super::run::{Run, usage};
+use super::data::{Material, described_heads};
+use super::run::{Run, plain, usage};
 
 /// The process among those of its run.
 pub(crate) struct Ranks {
