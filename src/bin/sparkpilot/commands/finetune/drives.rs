@@ -17,7 +17,7 @@ use sparkpilot::train::{PictureInputs, TrainError};
 
 use super::kept;
 use super::logs::{self, Recorded};
-use super::run::{CameraOf, usage};
+use super::run::{CameraOf, Done, usage};
 
 /// Of 20 frames a second of a drive, one of so many.
 pub(crate) const EVERY: usize = 4;
@@ -134,7 +134,7 @@ impl<'a> Frames<'a> {
     pub(crate) fn each(
         &self,
         numbers: &[usize],
-        take: &mut dyn FnMut(usize, Frame<'_>) -> Result<(), Box<dyn Error>>,
+        take: &mut dyn FnMut(usize, Frame<'_>) -> Done,
     ) -> Result<Vec<PathBuf>, Box<dyn Error>> {
         let bar = progress(Some(numbers.len() as u64)).with_message("pictures, teacher");
         let pulse = Pulse::of(&bar);
@@ -180,7 +180,7 @@ impl<'a> Frames<'a> {
 pub(crate) fn each(
     graph: &Graph,
     drives: &Drives<'_>,
-    take: &mut dyn FnMut(Inputs) -> Result<(), Box<dyn Error>>,
+    take: &mut dyn FnMut(Inputs) -> Done,
 ) -> Result<Untaken, Box<dyn Error>> {
     let frames = Frames::of(graph, drives)?;
     let numbers: Vec<usize> = (0..frames.len()).collect();

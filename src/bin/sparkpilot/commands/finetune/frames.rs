@@ -12,7 +12,7 @@
 
 use std::error::Error;
 use std::fs::File;
-use std::io::Read as _;
+use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -23,9 +23,9 @@ use sparkpilot::shards::{Fingerprint, MOST_PAYLOAD_BYTES, Plan, Run, Shard, has_
 use sparkpilot::train::{SAMPLES_FORMAT, SamplePacker, Teacher};
 
 use super::arguments::MakeFrames;
-use super::drives::{Drives, EVERY, Frame, Frames};
+use super::drives::{Drives, EVERY, Frame, Frames, Inputs};
 use super::networks::Network;
-use super::run::{CameraOf, usage};
+use super::run::{CameraOf, Done, usage};
 
 /// Frames of a chunk, whatever the number of processes.
 const N_FRAMES_PER_CHUNK: u64 = 32;
@@ -73,9 +73,11 @@ pub(crate) fn make(options: &MakeFrames) -> Result<ExitCode, Box<dyn Error>> {
         let _words = LastWords::new(words);
         let exact = RunOptions::new().with_precision(Precision::Fp32);
         let mut teacher = Teacher::new(&teacher.graph, &exact).map_err(about(of_teacher))?;
-        write(&part, run.plan, &frames, &mut |inputs| {
-            Ok(teacher.sample(inputs).map_err(about(of_teacher))?)
-        })?;
+        let mut teach = |inputs: Inputs, packer: &mut SamplePacker| -> Done {
+            let sample = teacher.sample(inputs).map_err(about(of_teacher))?;
+            Ok(packer.push(&sample)?)
+        };
+        write(&part, run.plan, &frames, &mut teach)?;
     }
     println!("{}", part.finish("made", "frames")?);
     Ok(ExitCode::SUCCESS)
@@ -86,10 +88,8 @@ fn write(
     part: &Part,
     plan: Plan,
     frames: &Frames<'_>,
-    teach: &mut dyn FnMut(
-        super::drives::Inputs,
-    ) -> Result<sparkpilot::train::Sample, Box<dyn Error>>,
-) -> Result<(), Box<dyn Error>> {
+    teach: &mut dyn FnMut(Inputs, &mut SamplePacker) -> Done,
+) -> Done {
     let left = part.left();
     let numbers = left.iter().flat_map(|&chunk| plan.items(chunk));
     let numbers: Vec<usize> = numbers.map(|number| number as usize).collect();
@@ -114,7 +114,7 @@ fn write(
         let (_, packer) = current.as_mut().ok_or("a frame that nobody asked for")?;
         match frame {
             Frame::Broken(video) => packer.leave_out(&frames.name_of(video)),
-            Frame::Inputs(inputs) => packer.push(&teach(inputs)?)?,
+            Frame::Inputs(inputs) => teach(inputs, packer)?,
         }
         check_size(packer)
     })?;
@@ -179,7 +179,7 @@ fn hash_of(frames: &Frames<'_>) -> Result<String, Box<dyn Error>> {
     Ok(hash.hex())
 }
 
-fn add_all(hash: &mut Fingerprint, path: &Path) -> std::io::Result<()> {
+fn add_all(hash: &mut Fingerprint, path: &Path) -> io::Result<()> {
     let mut file = File::open(path)?;
     hash.add(file.metadata()?.len().to_le_bytes());
     let mut piece = Vec::new();
@@ -190,13 +190,12 @@ fn add_all(hash: &mut Fingerprint, path: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-fn add_ends(hash: &mut Fingerprint, path: &Path) -> std::io::Result<()> {
+fn add_ends(hash: &mut Fingerprint, path: &Path) -> io::Result<()> {
     let mut file = File::open(path)?;
     let n_bytes = file.metadata()?.len();
     hash.add(n_bytes.to_le_bytes());
     for start in [0, n_bytes.saturating_sub(PIECE)] {
-        use std::io::Seek as _;
-        file.seek(std::io::SeekFrom::Start(start))?;
+        file.seek(SeekFrom::Start(start))?;
         let mut piece = Vec::new();
         file.by_ref().take(PIECE).read_to_end(&mut piece)?;
         hash.add(piece);

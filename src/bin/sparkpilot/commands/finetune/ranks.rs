@@ -39,6 +39,10 @@ impl Ranks {
     }
 
     /// One of several, with what must be the same in all of them.
+    #[allow(
+        dead_code,
+        reason = "of the program for several processes, which this file is a part of, too"
+    )]
     pub(crate) fn new(
         exchange: Box<dyn GradientExchange>,
         sum: Sum,

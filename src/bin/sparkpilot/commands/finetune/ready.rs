@@ -9,7 +9,7 @@ use sparkpilot::train::{PackedSamples, SAMPLES_FORMAT, Sample, Samples};
 
 use super::drives::{Untaken, none_below};
 use super::frames::{LOGS_CUT, MODEL, SAMPLES, TEACHER, WORK};
-use super::run::{plain, usage};
+use super::run::{Done, plain, usage};
 
 /// Hands over all samples of a folder of chunks, in their order.
 ///
@@ -17,7 +17,7 @@ use super::run::{plain, usage};
 pub(crate) fn each(
     folder: &Path,
     hashes: [&str; 2],
-    take: &mut dyn FnMut(&Sample) -> Result<(), Box<dyn Error>>,
+    take: &mut dyn FnMut(&Sample) -> Done,
 ) -> Result<Untaken, Box<dyn Error>> {
     let bar = progress(None).with_message("frames are checked");
     let pulse = Pulse::of(&bar);

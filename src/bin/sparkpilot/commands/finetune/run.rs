@@ -473,6 +473,9 @@ impl Run {
     }
 }
 
+/// Of what is done with frames one after the other.
+pub(crate) type Done = Result<(), Box<dyn Error>>;
+
 pub(crate) fn usage<T>(why: &str) -> Result<T, Box<dyn Error>> {
     Err(Box::new(Usage(why.to_owned())))
 }

@@ -11,7 +11,7 @@ use super::drives::{self, Drives, EVERY, Untaken};
 use super::kept;
 use super::networks::Network;
 use super::ready;
-use super::run::{Run, Source};
+use super::run::{Done, Run, Source};
 
 /// Reads and keeps them, and says what was left out.
 pub(crate) fn read(
@@ -31,7 +31,7 @@ pub(crate) fn read(
     }
     let exact = RunOptions::new().with_precision(Precision::Fp32);
     let mut teacher = Teacher::new(&teacher.graph, &exact).map_err(about(of_teacher))?;
-    let mut teach = |inputs| -> Result<(), Box<dyn Error>> {
+    let mut teach = |inputs| -> Done {
         let sample = teacher.sample(inputs).map_err(about(of_teacher))?;
         samples.push(&sample).map_err(kept::unkept)
     };
