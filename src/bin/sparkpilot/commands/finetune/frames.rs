@@ -6,7 +6,7 @@
 //! train --data FOLDER           all chunks of these networks ──> the samples of training on the drives, bit for bit: `ready`
 //! ```
 //!
-//! All logs are read by every process, which is quick; videos are decoded by the shard that has their frames, those at a border by two.
+//! All logs are read by every process, which is quick; videos are decoded by the shard that has their frames, those at a border by both.
 //!
 //! What of a video is broken stands in the chunk that lacks it, and logs that cannot be read in the first one.
 
