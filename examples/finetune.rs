@@ -24,6 +24,8 @@ use clap::Parser;
         finetune train --model m.onnx --data frames.safetensors --output run --qat fp4 --dry-run\n  \
         finetune resume --output run\n  \
         finetune eval --output run --json result.json\n  \
+        finetune frames --model m.onnx --data drives --folder frames --shard 1/2\n  \
+        finetune train --model m.onnx --data frames --output run --qat fp4\n  \
         finetune merge --model m.onnx --adapter run/adapter --merged tuned.onnx\n\n\
         A run can be stopped with Ctrl-C; the folder keeps what it was begun with."
 )]

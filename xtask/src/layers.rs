@@ -6,8 +6,8 @@
 //! { gemm, quant } <- dora <- facade;  { onnx, openpilot, data, dora, files } <- train <- facade
 //! { files, drawing } <- data <- facade; by the table also { hal, parallel } <- data <- { dora, sim }
 //! drawing            <- { quant, data, sim, bench, xtask }, and train's examples
-//! files <- shards <- facade    numbered work among processes; the program gives it the scenarios
-//! { hal, files } <- program <- facade   the program; reachable by examples of every crate besides
+//! files <- shards <- { program, facade }    numbered work among processes; the program gives it the work
+//! { hal, files, shards } <- program <- facade   the program; reachable by examples of every crate besides
 //! ptx <- testing       reachable as dev-dependencies only: by tests, benches, examples
 //! ```
 //!
@@ -153,7 +153,10 @@ pub(crate) const ALLOWED: &[(&str, &[&str])] = &[
     ("spark-ptx", &[]),
     // The tests of every crate reach it, so it reaches none but the interpreter of kernels.
     ("spark-testing", &["spark-ptx"]),
-    ("spark-program", &["spark-files", "spark-hal"]),
+    (
+        "spark-program",
+        &["spark-files", "spark-hal", "spark-shards"],
+    ),
     ("xtask", &["spark-drawing"]),
 ];
 

@@ -6,6 +6,7 @@
 //!          ├── the log on stderr, as much as DEBUG says     log
 //!          ├── Ctrl-C waits for a file being written        signals, output
 //!          ├── a place for it is asked for before the work  place
+//!          ├── one process of several: its part of the work shards
 //!          └── main: its error is one sentence, exit 1      failure
 //! ```
 //!
@@ -38,6 +39,7 @@ pub mod place;
 mod printable;
 mod progress;
 mod pulse;
+pub mod shards;
 mod signals;
 
 use std::error::Error;

@@ -209,6 +209,15 @@ pub fn is_chunk_name(path: &Path) -> bool {
     false
 }
 
+/// Whether a folder has files of chunks, whole ones or not.
+///
+/// # Errors
+///
+/// [`ShardError::Io`] for one that cannot be listed.
+pub fn has_chunks(folder: &Path) -> Result<bool, ShardError> {
+    Ok(!files(folder)?.is_empty())
+}
+
 /// What a damaged file asks of people; without a known run a shard is believed to have it.
 pub(crate) fn remedy(path: &Path, damage: &Damage, run: Option<&Run>) -> Remedy {
     let number = path.file_name().and_then(number_of);

@@ -39,8 +39,8 @@
 //! ```
 //!
 //! Deliberately absent: what items are, messages between processes, and shares by speed. Chunks go
-//! round by number, so that slow ones that lie side by side are spread; a machine that is twice as fast
-//! is given two shards.
+//! round by number, so that slow ones that lie side by side are spread, or to each shard as neighbours
+//! ([`Plan::neighbours_of`]); a machine that is twice as fast is given two shards.
 
 mod chunk_file;
 mod difference;
@@ -56,7 +56,7 @@ mod tests;
 pub use chunk_file::{Chunk, MOST_PAYLOAD_BYTES, decode, encode};
 pub use difference::{Difference, Differences};
 pub use error::{Damage, Remedy, ShardError};
-pub use folder::{Folder, Found, file_name, is_chunk_name};
+pub use folder::{Folder, Found, file_name, has_chunks, is_chunk_name};
 pub use identity::{Fingerprint, Identity, Run, hash_of_this_program};
 pub use launcher::{Asked, Launcher, LauncherError};
 pub use merge::Merge;

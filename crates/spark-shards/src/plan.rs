@@ -3,7 +3,8 @@
 //! ```text
 //! items    0 1 2 3 | 4 5 6 7 | 8 9          n_items = 10, chunk_len = 4
 //! chunk       0    |    1    |  2           whatever the number of shards
-//! shard of 2  1/2  |   2/2   | 1/2          chunk mod N = K - 1
+//! shard of 2  1/2  |   2/2   | 1/2          chunk mod N = K - 1: `chunks_of`
+//!             1/2  |   2/2   | 2/2          neighbours: `neighbours_of`
 //! ```
 //!
 //! Shards are counted from 1, as test runners count theirs (`--shard 1/4` to `--shard 4/4`); ranks of
@@ -63,6 +64,17 @@ impl Plan {
         let n_chunks = self.n_chunks();
         std::iter::successors(Some(shard.number - 1), move |c| c.checked_add(shard.of))
             .take_while(move |&chunk| chunk < n_chunks)
+    }
+
+    /// The same chunks shared out as neighbours, for work whose neighbours have something costly in common, such as a video that is decoded
+    /// whole. Parts differ by one chunk at most.
+    pub fn neighbours_of(&self, shard: Shard) -> Range<u64> {
+        let until = |number: u64| {
+            let product = u128::from(self.n_chunks()) * u128::from(number);
+            // No more than the number of chunks, as no number is above that of shards.
+            (product / u128::from(shard.of)) as u64
+        };
+        until(shard.number - 1)..until(shard.number)
     }
 }
 

@@ -207,6 +207,20 @@ pub enum TrainError {
         /// In the other one; nothing if it is not there.
         got: Option<Vec<usize>>,
     },
+    /// Bytes that should be packed samples or answers are none.
+    #[error("the bytes are none of packed tensors: their {what} does not fit the rest")]
+    Packed {
+        /// Which part of them.
+        what: &'static str,
+    },
+    /// An answer that is to be judged lacks something.
+    #[error("answer {index} has no {what}")]
+    Answer {
+        /// Its number, the first being 0.
+        index: usize,
+        /// What it lacks.
+        what: &'static str,
+    },
     /// The first extent of a sample's tensor is not 1.
     #[error("`{name}` of sample {index} is {shape:?}, wanted a first extent of 1")]
     NotOneSample {

@@ -8,9 +8,9 @@
 //! driving    heads of openpilot's networks by what they mean                            driving_heads
 //! drives     recorded drives as a network's inputs (feature `drives`)                  PictureInputs
 //! teacher    another network's outputs as targets                                       Teacher, taught
-//! comparison what training gained beside a bias and a constant                          compare
+//! comparison what training gained beside a bias and a constant                          compare, Examination, Judgement
 //! trainer    order, AdamW, checkpoints, the best epoch; goes on where it was killed      Trainer
-//!            samples in memory and on the disk                                           Samples, StoredSamples
+//!            samples in memory, on the disk, and as bytes that outlive a process       Samples, StoredSamples, PackedSamples
 //! exchange   what processes of one run tell each other                                 GradientExchange, Single
 //! tensorboard events of a run as TensorBoard reads them                                    TensorBoard
 //! ```
@@ -26,14 +26,19 @@ mod driving;
 mod error;
 mod exact;
 mod exchange;
+mod layout;
 mod loss;
 mod network;
+mod packed;
 mod step;
 mod teacher;
 mod tensorboard;
 mod trainer;
 
-pub use comparison::{Comparison, Errors, HeadComparison, compare};
+pub use comparison::{
+    ANSWERS_FORMAT, Answer, Comparison, Errors, Examination, HeadComparison, Judgement,
+    PackedAnswers, answers_to_bytes, compare,
+};
 #[cfg(feature = "drives")]
 pub use drives::PictureInputs;
 pub use driving::driving_heads;
@@ -48,8 +53,9 @@ pub use step::{Evaluation, EvaluationResult, StepResult, TrainingStep};
 pub use teacher::{Teacher, taught};
 pub use tensorboard::TensorBoard;
 pub use trainer::{
-    Decay, Ended, Event, Go, Observer, Outcome, Sample, SampleRange, SampleWriter, Samples,
-    StoredSamples, Sum, Trainer, TrainerSettings, digest, digest_of_all,
+    Decay, Ended, Event, Go, LeftOut, Observer, Outcome, PackedSamples, SAMPLES_FORMAT, Sample,
+    SamplePacker, SampleRange, SampleWriter, Samples, StoredSamples, Sum, Trainer, TrainerSettings,
+    digest, digest_of_all,
 };
 
 /// The README's example, so that it is compiled and run with the others.

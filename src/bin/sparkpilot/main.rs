@@ -94,6 +94,10 @@ enum Command {
         sparkpilot finetune train --model m.onnx --data drives --output run --qat fp4\n  \
         sparkpilot finetune resume --output run\n  \
         sparkpilot finetune eval --output run --json result.json\n  \
+        sparkpilot finetune frames --model m.onnx --data drives --folder frames --shard 1/2\n  \
+        sparkpilot finetune train --model m.onnx --data frames --output run --qat fp4\n  \
+        sparkpilot finetune eval --output run --shard 1/2 --folder answers\n  \
+        sparkpilot finetune eval --output run --merge answers\n  \
         sparkpilot finetune merge --model m.onnx --adapter run/adapter --merged tuned.onnx\n\n\
         A run can be stopped with Ctrl-C; the folder keeps what it was begun with.")]
     Finetune(finetune::Arguments),

@@ -29,6 +29,8 @@ mod tuning;
 #[cfg(feature = "train")]
 mod tuning_begins;
 #[cfg(feature = "train")]
+mod tuning_shards;
+#[cfg(feature = "train")]
 mod tuning_trouble;
 mod weights;
 

@@ -73,7 +73,7 @@ fn every_command_has_help_with_examples_and_a_page_of_the_manual() {
         assert!(page.contains(".SH NAME") && page.contains(name), "{page}");
         wanted.push(format!("sparkpilot-{name}.1"));
     }
-    let of_training = ["eval", "merge", "resume", "train"].iter();
+    let of_training = ["eval", "frames", "merge", "resume", "train"].iter();
     let of_training = of_training.map(|below| format!("sparkpilot-finetune-{below}.1"));
     wanted.extend(of_training.filter(|_| cfg!(feature = "train")));
     for below in ["doctor", "record"] {

@@ -19,13 +19,20 @@ proptest! {
             }
         }
         items.sort_unstable();
-        prop_assert_eq!(items, (0..n_items).collect::<Vec<_>>());
+        prop_assert_eq!(&items, &(0..n_items).collect::<Vec<_>>());
+        // Shared out as neighbours they are in order already.
+        let neighbours = (1..=of).flat_map(|k| plan.neighbours_of(Shard::new(k, of).unwrap()));
+        let neighbours: Vec<u64> = neighbours.flat_map(|chunk| plan.items(chunk)).collect();
+        prop_assert_eq!(neighbours, items);
     }
 
     #[test]
     fn shares_differ_by_one_chunk_at_most(n_items in 0_u64..5000, of in 1_u64..70) {
         let plan = Plan::new(n_items, 7).unwrap();
         let shares = (1..=of).map(|k| plan.chunks_of(Shard::new(k, of).unwrap()).count());
+        let shares: Vec<usize> = shares.collect();
+        prop_assert!(shares.iter().max().unwrap() - shares.iter().min().unwrap() <= 1);
+        let shares = (1..=of).map(|k| plan.neighbours_of(Shard::new(k, of).unwrap()).count());
         let shares: Vec<usize> = shares.collect();
         prop_assert!(shares.iter().max().unwrap() - shares.iter().min().unwrap() <= 1);
     }
@@ -133,6 +140,16 @@ fn what_is_no_chunk_of_the_run_is_not_written() {
     let none = Plan::new(0, 5).unwrap();
     assert_eq!(none.n_chunks(), 0);
     assert_eq!(none.items(0), 0..0);
+}
+
+#[test]
+fn neighbours_of_more_chunks_than_products_hold_are_shared_out() {
+    let plan = Plan::new(u64::MAX, 1).unwrap();
+    let of = |k| plan.neighbours_of(Shard::new(k, u64::MAX).unwrap());
+    assert_eq!(of(1), 0..1);
+    assert_eq!(of(u64::MAX), u64::MAX - 1..u64::MAX);
+    let half = plan.neighbours_of(Shard::new(2, 2).unwrap());
+    assert_eq!(half, u64::MAX / 2..u64::MAX);
 }
 
 #[test]

@@ -16,6 +16,7 @@
 mod checkpoint;
 mod event;
 mod order;
+mod packed;
 mod samples;
 mod settings;
 mod shards;
@@ -40,6 +41,7 @@ use crate::step::{Evaluation, TrainingStep};
 use checkpoint::Folder;
 pub use event::{Event, Go, Observer};
 use order::order;
+pub use packed::{LeftOut, PackedSamples, SAMPLES_FORMAT, SamplePacker};
 use samples::batch;
 pub use samples::{Sample, Samples, digest, digest_of_all};
 pub use settings::{Decay, TrainerSettings};

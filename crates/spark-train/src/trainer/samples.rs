@@ -5,6 +5,7 @@ use std::error::Error;
 use spark_onnx_graph::{Tensor, TensorData};
 
 use crate::error::{Result, TrainError};
+use crate::layout::Named;
 
 /// One sample: values for a network's inputs, and what its outputs are taught. Each has a first extent of 1, along which batches
 /// are put together.
@@ -14,6 +15,19 @@ pub struct Sample {
     pub inputs: Vec<(String, Tensor)>,
     /// By output.
     pub targets: Vec<(String, Tensor)>,
+}
+
+impl Sample {
+    /// As a record of two groups.
+    pub(crate) fn groups(&self) -> [&[Named]; 2] {
+        [&self.inputs, &self.targets]
+    }
+
+    /// Of a record of two groups; nothing of others.
+    pub(crate) fn of_groups(groups: Vec<Vec<Named>>) -> Option<Self> {
+        let [inputs, targets] = groups.try_into().ok()?;
+        Some(Self { inputs, targets })
+    }
 }
 
 /// Numbered samples.

@@ -12,80 +12,14 @@
 
 use std::error::Error;
 use std::fs::File;
-use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
+use std::io::{self, BufWriter, Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use half::{bf16, f16};
-use spark_onnx_graph::{DType, Tensor, TensorData};
-
 use super::samples::{Sample, Samples};
 use crate::error::{Result, TrainError};
-
-/// What one input or target is in every sample.
-#[derive(Debug, Clone, PartialEq)]
-struct Part {
-    name: String,
-    dtype: DType,
-    shape: Vec<usize>,
-}
-
-impl Part {
-    fn of((name, tensor): &(String, Tensor)) -> Self {
-        Self {
-            name: name.clone(),
-            dtype: tensor.dtype(),
-            shape: tensor.shape().to_vec(),
-        }
-    }
-
-    fn bytes(&self) -> usize {
-        self.shape.iter().product::<usize>() * self.dtype.size_bytes()
-    }
-}
-
-/// What all samples of a file have in common.
-#[derive(Debug, Clone, PartialEq)]
-struct Layout {
-    inputs: Vec<Part>,
-    targets: Vec<Part>,
-}
-
-impl Layout {
-    fn of(sample: &Sample) -> Self {
-        Self {
-            inputs: sample.inputs.iter().map(Part::of).collect(),
-            targets: sample.targets.iter().map(Part::of).collect(),
-        }
-    }
-
-    fn parts(&self) -> impl Iterator<Item = &Part> {
-        self.inputs.iter().chain(&self.targets)
-    }
-
-    fn bytes(&self) -> usize {
-        self.parts().map(Part::bytes).sum()
-    }
-
-    /// What keeps sample `n` of another layout from standing beside those of this one.
-    fn unlike(&self, other: &Self, n: usize) -> TrainError {
-        let named = |layout: &Self, name: &str| layout.parts().find(|p| p.name == name).cloned();
-        let missing = self
-            .parts()
-            .find(|part| named(other, &part.name).as_ref() != Some(*part));
-        let more = other.parts().find(|part| named(self, &part.name).is_none());
-        let name = missing.or(more).or(other.parts().next());
-        let name = name.map_or(String::new(), |part| part.name.clone());
-        TrainError::UnlikeSamples {
-            first: 0,
-            other: n,
-            want: named(self, &name).map_or(Vec::new(), |part| part.shape),
-            got: named(other, &name).map(|part| part.shape),
-            name,
-        }
-    }
-}
+use crate::layout::{self, Layout};
 
 /// What writes samples to a file of a folder.
 #[derive(Debug)]
@@ -129,16 +63,11 @@ impl SampleWriter {
         if self.has_failed {
             return Err(self.io(io::Error::other("a sample before could not be written")));
         }
-        let layout = Layout::of(sample);
-        let first = self.layout.get_or_insert_with(|| layout.clone());
-        if *first != layout {
-            return Err(first.unlike(&layout, self.n));
-        }
-        for (_, tensor) in sample.inputs.iter().chain(&sample.targets) {
-            let written = self.file.write_all(&to_bytes(tensor.data()));
-            self.has_failed = written.is_err();
-            written.map_err(|source| self.io(source))?;
-        }
+        let groups = sample.groups();
+        Layout::hold_against(&mut self.layout, &groups, self.n)?;
+        let written = layout::write(&groups, &mut self.file);
+        self.has_failed = written.is_err();
+        written.map_err(|source| self.io(source))?;
         self.n += 1;
         Ok(())
     }
@@ -157,10 +86,7 @@ impl SampleWriter {
         Ok(StoredSamples {
             folder,
             file: Mutex::new(file),
-            layout: self.layout.unwrap_or(Layout {
-                inputs: Vec::new(),
-                targets: Vec::new(),
-            }),
+            layout: self.layout.unwrap_or_default(),
             n: self.n,
         })
     }
@@ -212,21 +138,8 @@ impl StoredSamples {
             file.seek(SeekFrom::Start(index as u64 * bytes.len() as u64))?;
             file.read_exact(&mut bytes)?;
         }
-        let mut rest = bytes.as_slice();
-        let mut parts = |parts: &[Part]| -> io::Result<Vec<(String, Tensor)>> {
-            let mut tensors = Vec::with_capacity(parts.len());
-            for part in parts {
-                let (own, behind) = rest.split_at(part.bytes());
-                rest = behind;
-                let tensor = Tensor::new(part.shape.clone(), of_bytes(part.dtype, own));
-                tensors.push((part.name.clone(), tensor.map_err(io::Error::other)?));
-            }
-            Ok(tensors)
-        };
-        Ok(Sample {
-            inputs: parts(&self.layout.inputs)?,
-            targets: parts(&self.layout.targets)?,
-        })
+        let groups = self.layout.record(&bytes).map_err(io::Error::other)?;
+        Sample::of_groups(groups).ok_or_else(|| io::Error::other("it is no sample"))
     }
 }
 
@@ -278,40 +191,4 @@ impl Samples for SampleRange<'_> {
         }
         self.samples.sample(self.range.start + index)
     }
-}
-
-/// `of_types!(f)` is `f!` of the kinds of elements with their types, but for truths.
-macro_rules! of_types {
-    ($with:ident) => {
-        $with!(F32 f32, F64 f64, F16 f16, BF16 bf16, I8 i8, I16 i16, I32 i32, I64 i64,
-               U8 u8, U16 u16, U32 u32, U64 u64)
-    };
-}
-
-fn to_bytes(data: &TensorData) -> Vec<u8> {
-    macro_rules! bytes {
-        ($($kind:ident $ty:ty),*) => {
-            match data {
-                $(TensorData::$kind(values) => values.iter().flat_map(|v| v.to_le_bytes()).collect(),)*
-                TensorData::Bool(values) => values.iter().map(|&v| u8::from(v)).collect(),
-            }
-        };
-    }
-    of_types!(bytes)
-}
-
-/// Elements of whole bytes of them.
-fn of_bytes(dtype: DType, bytes: &[u8]) -> TensorData {
-    macro_rules! elements {
-        ($($kind:ident $ty:ty),*) => {
-            match dtype {
-                $(DType::$kind => {
-                    let (elements, _) = bytes.as_chunks();
-                    TensorData::$kind(elements.iter().map(|&e| <$ty>::from_le_bytes(e)).collect())
-                })*
-                DType::Bool => TensorData::Bool(bytes.iter().map(|&v| v != 0).collect()),
-            }
-        };
-    }
-    of_types!(elements)
 }

@@ -11,6 +11,7 @@ mod heads;
 mod layers;
 mod losses;
 mod normalized;
+mod packed;
 mod shared;
 mod stored;
 mod trainer;

@@ -4,7 +4,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::run::Options;
+use spark_program::count;
+use sparkpilot::shards::Asked;
+
+use super::run::{CameraOf, Options};
 
 #[derive(Args)]
 pub(crate) struct Train {
@@ -36,6 +39,53 @@ pub(crate) struct Begun {
     /// Write the result as JSON
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
+}
+
+/// Frames that are made ready.
+#[derive(Args)]
+pub(crate) struct MakeFrames {
+    /// ONNX file of the network that is to be tuned
+    #[arg(long, value_name = "FILE.onnx")]
+    pub(crate) model: PathBuf,
+    /// Folder of recorded drives: logs and videos
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) data: PathBuf,
+    /// One of so many frames is taken; 4 by default, five a second
+    #[arg(long, value_name = "N", value_parser = count(1, 1_000_000))]
+    pub(crate) every: Option<usize>,
+    /// Whose pictures are taken; the small ones of the road by default
+    #[arg(long, value_enum, value_name = "CAMERA")]
+    pub(crate) camera: Option<CameraOf>,
+    /// ONNX file of the teacher, of the same inputs and outputs; the network itself by default
+    #[arg(long, value_name = "FILE.onnx")]
+    pub(crate) teacher: Option<PathBuf>,
+    /// Write chunks of 32 frames here, and skip those that are there; `train --data` reads them
+    #[arg(long, value_name = "DIR")]
+    pub(crate) folder: PathBuf,
+    /// Make a part, from 1/N to N/N; auto: the one that the launcher says, as `sparkpilot sim run --shard` explains
+    #[arg(long, value_name = "K/N|auto")]
+    pub(crate) shard: Option<Asked>,
+}
+
+/// A run that is judged, by one process or several.
+#[derive(Args)]
+pub(crate) struct Eval {
+    #[command(flatten)]
+    pub(crate) begun: Begun,
+    /// Ask networks about a part of the frames, from 1/N to N/N; auto: the one that the launcher says, as `sparkpilot sim run --shard` explains
+    #[arg(
+        long,
+        value_name = "K/N|auto",
+        requires = "folder",
+        conflicts_with = "json"
+    )]
+    pub(crate) shard: Option<Asked>,
+    /// Write what they say here, in chunks of 64 frames, and skip those that are there
+    #[arg(long, value_name = "DIR", requires = "shard")]
+    pub(crate) folder: Option<PathBuf>,
+    /// Judge by the chunks that shards wrote to these folders, and read no frame
+    #[arg(long, value_name = "DIR", num_args = 1.., conflicts_with_all = ["shard", "folder"])]
+    pub(crate) merge: Vec<PathBuf>,
 }
 
 #[derive(Args)]

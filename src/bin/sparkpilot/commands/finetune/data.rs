@@ -4,24 +4,21 @@ use std::error::Error;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use spark_program::{Pulse, about, progress, tell};
-use sparkpilot::bench::read_batches;
+use spark_program::{about, tell};
 use sparkpilot::dora::loss::{Head, HeadKind};
 use sparkpilot::dora::{Adapter, DoraConfig};
 use sparkpilot::onnx::graph::Graph;
 use sparkpilot::onnx::precision::Activations;
-use sparkpilot::onnx::{Precision, RunOptions, file};
+use sparkpilot::onnx::{Precision, RunOptions, Tensor};
 use sparkpilot::train::{
-    AdaptedNetwork, Deployment, OutputHeads, Sample, SampleRange, Samples, StoredSamples, Teacher,
-    digest, driving_heads, layers,
+    AdaptedNetwork, Deployment, OutputHeads, SampleRange, Samples, StoredSamples, digest,
+    driving_heads, layers,
 };
 
 use super::calibrated;
-use super::drives::{self, Drives, Untaken};
-use super::run::{Format, Options, Run, Taught, usage};
-
-/// Of 20 frames a second of a drive, one of so many.
-const EVERY: usize = 4;
+use super::networks::Network;
+use super::run::{Format, Options, Run, Taught, plain, usage};
+use super::samples;
 
 /// Everything that the options name.
 pub(crate) struct Material {
@@ -45,23 +42,23 @@ impl Material {
     pub(crate) fn read(run: &Run) -> Result<Self, Box<dyn Error>> {
         let Options {
             model,
-            data,
             val_split,
             gap,
             batch_size,
             ..
         } = &run.options;
-        let graph = file::load(model).map_err(about(model))?;
+        let network = Network::load(model)?;
         let teacher = match &run.options.teacher {
-            Some(path) => file::load(path).map_err(about(path))?,
-            None => graph.clone(),
+            Some(path) => Network::load(path)?,
+            None => network.clone(),
         };
+        let graph = &network.graph;
         let driving = match run.options.heads {
             Taught::Numbers => None,
             Taught::Driving => {
-                let own = driving(&graph, model)?;
+                let own = driving(graph, model)?;
                 if let Some(path) = &run.options.teacher
-                    && driving(&teacher, path)? != own
+                    && driving(&teacher.graph, path)? != own
                 {
                     return usage(&format!(
                         "--teacher: the heads of `{}` do not lie where those of `{}` lie",
@@ -72,43 +69,10 @@ impl Material {
                 Some(own)
             }
         };
-        check_weights(&run.options.head_weight, &graph, driving.as_deref())?;
+        check_weights(&run.options.head_weight, graph, driving.as_deref())?;
         // Before pictures are read, which takes long: it may refuse the network.
-        let deployment = match run.options.qat {
-            None => Deployment::exact(),
-            Some(format) => Deployment::new(&graph, precision(format), &[], &RunOptions::new())?,
-        };
-        let of_teacher = run.options.teacher.as_ref().unwrap_or(model);
-        let exact = RunOptions::new().with_precision(Precision::Fp32);
-        let mut teacher = Teacher::new(&teacher, &exact).map_err(about(of_teacher))?;
-        let mut samples = drives::samples()?;
-        let mut teach = |inputs| -> Result<(), Box<dyn Error>> {
-            let sample = teacher.sample(inputs).map_err(about(of_teacher))?;
-            samples.push(&sample).map_err(drives::unkept)
-        };
-        let mut untaken = Untaken::default();
-        match data.is_dir() {
-            true => {
-                let drives = Drives {
-                    folder: data,
-                    camera: run.options.camera.unwrap_or_default(),
-                    every: run.options.every.unwrap_or(EVERY),
-                    left_out: run.options.left_out.as_deref(),
-                };
-                untaken = drives::each(&graph, &drives, &mut teach)?;
-            }
-            false => {
-                let all = read_batches(data, &model.display().to_string(), &graph)?;
-                let bar = progress(Some(all.len() as u64)).with_message("teacher");
-                let _pulse = Pulse::of(&bar);
-                for inputs in all {
-                    teach(inputs)?;
-                    bar.inc(1);
-                }
-                bar.finish_and_clear();
-            }
-        }
-        let samples = samples.finish().map_err(drives::unkept)?;
+        let deployment = deployment(run, graph)?;
+        let (samples, untaken) = samples::read(run, [&network, &teacher])?;
         let n = samples.len();
         let n_held_back = (n as f64 * val_split).round() as usize;
         let n_training = n.saturating_sub(n_held_back + gap);
@@ -129,14 +93,11 @@ impl Material {
                 None => tell(none),
             }
         }
-        let judged = match driving {
-            Some(heads) => heads,
-            None => numbers(&samples.sample(0).map_err(plain)?),
-        };
-        let judged = weighted(judged, &run.options.head_weight);
+        let first = samples.sample(0).map_err(plain)?;
+        let judged = judged(run, &network.graph, &first.targets)?;
         let heads = taught_of(judged.clone())?;
         Ok(Self {
-            graph,
+            graph: network.graph,
             uncalibrated: None,
             deployment,
             heads,
@@ -222,26 +183,61 @@ impl Material {
 
     /// The run's adapter on the network.
     pub(crate) fn opened(&self, run: &Run) -> Result<AdaptedNetwork, Box<dyn Error>> {
-        let folder = run.adapter();
-        if !folder.exists() {
-            return usage(&format!(
-                "the run in `{}` has no adapter yet: `resume` ends it",
-                run.folder.display()
-            ));
-        }
-        let network = AdaptedNetwork::open(self.graph.clone(), &folder, &self.deployment);
-        Ok(network.map_err(about(&folder))?)
+        opened(run, self.graph.clone(), &self.deployment)
     }
 
     /// How the network is run without the adapter.
     pub(crate) fn options(&self) -> RunOptions {
-        match self.deployment.precision() {
-            None => RunOptions::new().with_precision(Precision::Fp32),
-            Some(precision) => RunOptions::new()
-                .with_precision(precision)
-                .with_activations(Activations::Exact),
-        }
+        options(&self.deployment)
     }
+}
+
+/// How weights are rounded where the network will be run.
+pub(crate) fn deployment(run: &Run, graph: &Graph) -> Result<Deployment, Box<dyn Error>> {
+    Ok(match run.options.qat {
+        None => Deployment::exact(),
+        Some(format) => Deployment::new(graph, precision(format), &[], &RunOptions::new())?,
+    })
+}
+
+/// How a network is run without an adapter.
+pub(crate) fn options(deployment: &Deployment) -> RunOptions {
+    match deployment.precision() {
+        None => RunOptions::new().with_precision(Precision::Fp32),
+        Some(precision) => RunOptions::new()
+            .with_precision(precision)
+            .with_activations(Activations::Exact),
+    }
+}
+
+/// A run's adapter on its network.
+pub(crate) fn opened(
+    run: &Run,
+    graph: Graph,
+    deployment: &Deployment,
+) -> Result<AdaptedNetwork, Box<dyn Error>> {
+    let folder = run.adapter();
+    if !folder.exists() {
+        return usage(&format!(
+            "the run in `{}` has no adapter yet: `resume` ends it",
+            run.folder.display()
+        ));
+    }
+    let network = AdaptedNetwork::open(graph, &folder, deployment);
+    Ok(network.map_err(about(&folder))?)
+}
+
+/// All heads of a run's network, with their weights: of one whose numbers are taught by what its outputs are.
+pub(crate) fn judged(
+    run: &Run,
+    graph: &Graph,
+    targets: &[(String, Tensor)],
+) -> Result<Vec<OutputHeads>, Box<dyn Error>> {
+    let heads = match run.options.heads {
+        Taught::Numbers => numbers(targets),
+        Taught::Driving => driving(graph, &run.options.model)?,
+    };
+    Ok(weighted(heads, &run.options.head_weight))
 }
 
 fn precision(format: Format) -> Precision {
@@ -339,14 +335,9 @@ pub(crate) fn described_heads(heads: &[OutputHeads]) -> String {
     format!("taught: {}", heads.join(", "))
 }
 
-/// An error without the promise to go between threads.
-pub(crate) fn plain(error: Box<dyn Error + Send + Sync>) -> Box<dyn Error> {
-    error
-}
-
 /// All numbers of all outputs.
-fn numbers(sample: &Sample) -> Vec<OutputHeads> {
-    let targets = sample.targets.iter();
+fn numbers(targets: &[(String, Tensor)]) -> Vec<OutputHeads> {
+    let targets = targets.iter();
     targets
         .map(|(name, tensor)| OutputHeads::squares(name, tensor))
         .collect()

@@ -1,39 +1,52 @@
-//! `eval` and `merge`.
+//! `eval` by one process, and `merge`.
 
 use std::error::Error;
 use std::process::ExitCode;
 
 use spark_program::{Pulse, about, output, place, postponed, progress};
-use sparkpilot::onnx::file;
+use sparkpilot::onnx::{Precision, file};
 use sparkpilot::train::{AdaptedNetwork, Comparison, Deployment, Errors, Samples, compare};
 
-use super::arguments::{Begun, Merge};
+use super::arguments::Merge;
 use super::data::{Material, described};
 use super::run::{Run, Taught};
 
 /// Below it there is nothing that training could win back.
 const NOTHING: f64 = 1e-7;
 
-pub(crate) fn eval(begun: &Begun) -> Result<ExitCode, Box<dyn Error>> {
-    let run = Run::begun(&begun.output, begun.json.clone(), None)?;
-    let mut material = Material::read(&run)?;
-    material.calibrate(&run, false)?;
-    let fingerprint = material.adapted(&run)?.fingerprint();
-    run.hold_against(&material.frames()?, &fingerprint)?;
-    let network = material.opened(&run)?;
+/// Judges a run's adapter.
+pub(crate) fn eval(run: &Run) -> Result<ExitCode, Box<dyn Error>> {
+    let (material, network) = begun(run)?;
     println!("{}", described(network.adapter()));
-    judge(&run, &material, &network)
+    judge(run, &material, &network)
 }
 
-/// Prints the errors on the frames that are held back.
+/// What a run was begun with, and its adapter.
+pub(crate) fn begun(run: &Run) -> Result<(Material, AdaptedNetwork), Box<dyn Error>> {
+    let mut material = Material::read(run)?;
+    material.calibrate(run, false)?;
+    let fingerprint = material.adapted(run)?.fingerprint();
+    run.hold_against(&material.frames()?, &fingerprint)?;
+    let network = material.opened(run)?;
+    Ok((material, network))
+}
+
+/// What is told of a run beside the errors of its adapter.
+pub(crate) struct Judged {
+    pub(crate) n_training: usize,
+    pub(crate) n_held_back: usize,
+    /// What weights are rounded to.
+    pub(crate) precision: Option<Precision>,
+}
+
+/// Judges an adapter, and prints its errors on the frames that are held back.
 pub(crate) fn judge(
     run: &Run,
     material: &Material,
     network: &AdaptedNetwork,
 ) -> Result<ExitCode, Box<dyn Error>> {
     let (training, held_back) = (material.training(), material.held_back());
-    let n = held_back.len();
-    if n == 0 {
+    if held_back.is_empty() {
         println!("no frame is held back: nothing is judged");
         return Ok(ExitCode::SUCCESS);
     }
@@ -57,7 +70,23 @@ pub(crate) fn judge(
     };
     drop(pulse);
     bar.finish_and_clear();
-    let loss = result.loss;
+    let judged = Judged {
+        n_training: training.len(),
+        n_held_back: held_back.len(),
+        precision: material.deployment.precision(),
+    };
+    print(run, &judged, network, &result, before.as_ref())
+}
+
+/// Prints what a comparison came to, and what one of the network before it was calibrated did.
+pub(crate) fn print(
+    run: &Run,
+    judged: &Judged,
+    network: &AdaptedNetwork,
+    result: &Comparison,
+    before: Option<&Comparison>,
+) -> Result<ExitCode, Box<dyn Error>> {
+    let (loss, n) = (result.loss, judged.n_held_back);
     let what = match run.options.heads {
         Taught::Numbers => "root mean square error",
         Taught::Driving => "loss",
@@ -71,9 +100,9 @@ pub(crate) fn judge(
             println!("  {:24} {a:11.5} {b:11.5} {c:11.5} {d:11.5}", head.name);
         }
     }
-    let whole = &result;
+    let whole = result;
     let result = *of(run, (&result.all, &result.loss));
-    if let Some(before) = &before {
+    if let Some(before) = before {
         let before = of(run, (&before.all, &before.loss)).untouched;
         println!("  before it was calibrated {before:.5}; calibrated:");
     }
@@ -92,8 +121,8 @@ pub(crate) fn judge(
     }
     // Behind the table: a place that cannot be written to does not take that away.
     if let Some(path) = &run.json {
-        let mut result = json(run, material, network, whole);
-        if let Some(before) = &before {
+        let mut result = json(run, judged, network, whole);
+        if let Some(before) = before {
             result["uncalibrated"] = serde_json::json!({
                 "root_mean_square": before.all.untouched,
                 "loss": before.loss.untouched,
@@ -129,7 +158,7 @@ fn named(errors: &Errors) -> [(&'static str, f64); 4] {
 
 fn json(
     run: &Run,
-    material: &Material,
+    judged: &Judged,
     network: &AdaptedNetwork,
     result: &Comparison,
 ) -> serde_json::Value {
@@ -155,9 +184,9 @@ fn json(
     serde_json::json!({
         "schema": "spark-finetune/2",
         "model": run.options.model.display().to_string(),
-        "qat": material.deployment.precision().map(|precision| precision.to_string()),
-        "frames": material.training().len(),
-        "held_back": material.held_back().len(),
+        "qat": judged.precision.map(|precision| precision.to_string()),
+        "frames": judged.n_training,
+        "held_back": judged.n_held_back,
         "root_mean_square": errors(&result.all),
         "loss": errors(&result.loss),
         "heads": heads,

@@ -3,19 +3,27 @@
 //! ```text
 //! train ──> run.json, checkpoints, adapter        resume ──> the same from the last checkpoint
 //! eval  ──> errors beside a bias and a constant   merge  ──> ONNX with the adapter in its weights
+//! frames ──> what train reads of drives, made ready by any number of processes; eval's work is shared out in the same way
 //! ```
 //!
 //! A DoRA adapter is trained so that the network, in the precision that it will be run in, says what it, or another network, says in
-//! full precision: what four bits lose is won back so. Data are the frames of recorded drives, logs and videos in a folder, or inputs in a
+//! full precision: what four bits lose is won back so. Data are the frames of recorded drives, logs and videos in a folder or what `frames` made of them, or inputs in a
 //! file, `caseN/in/<input>`, in the order in which they were recorded.
 
+mod answers;
 pub(crate) mod arguments;
 mod calibrated;
 mod data;
 mod drives;
+mod frames;
 mod judge;
+mod kept;
+mod logs;
+mod networks;
 pub(crate) mod ranks;
+mod ready;
 mod run;
+mod samples;
 pub(crate) mod train;
 mod trunk;
 
@@ -27,7 +35,7 @@ use spark_program::{Devices, check_devices, tell};
 use sparkpilot::hal::config::{PRECISION, PrecisionChoice, config};
 use sparkpilot::onnx::Precision;
 
-use arguments::{Begun, Merge, Resume, Train};
+use arguments::{Eval, MakeFrames, Merge, Resume, Train};
 use ranks::Ranks;
 
 // What is written on it here would stand on every command that takes these options in.
@@ -44,8 +52,10 @@ enum Command {
     Train(Box<Train>),
     /// Go on with a run from its last checkpoint
     Resume(Resume),
-    /// Judge a run's adapter on the frames that are held back
-    Eval(Begun),
+    /// Make frames of recorded drives ready for training, by one process or several
+    Frames(MakeFrames),
+    /// Judge a run's adapter on the frames that are held back, by one process or several
+    Eval(Eval),
     /// Write the network with an adapter in its weights
     Merge(Merge),
 }
@@ -63,7 +73,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn Error>> {
     match arguments.command {
         Command::Train(train) => train::begin(*train, Ranks::single()),
         Command::Resume(begun) => train::resume(&begun, Ranks::single()),
-        Command::Eval(begun) => judge::eval(&begun),
+        Command::Frames(frames) => frames::make(&frames),
+        Command::Eval(eval) => answers::eval(&eval),
         Command::Merge(merge) => judge::merge(&merge),
     }
 }

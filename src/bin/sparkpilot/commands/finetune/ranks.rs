@@ -14,8 +14,8 @@ use sparkpilot::train::{
     AdaptedNetwork, GradientExchange, Samples, Single, Sum, TrainError, Trainer, digest_of_all,
 };
 
-use super::data::{Material, described_heads, plain};
-use super::run::{Run, usage};
+use super::data::{Material, described_heads};
+use super::run::{Run, plain, usage};
 
 /// The process among those of its run.
 pub(crate) struct Ranks {
@@ -39,6 +39,10 @@ impl Ranks {
     }
 
     /// One of several, with what must be the same in all of them.
+    #[allow(
+        dead_code,
+        reason = "of the program for several processes, which this file is a part of, too"
+    )]
     pub(crate) fn new(
         exchange: Box<dyn GradientExchange>,
         sum: Sum,

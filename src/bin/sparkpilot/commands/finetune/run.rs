@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
+use spark_program::shards::refuse_name_of_chunk;
 use spark_program::{Usage, about, count, number, output, place};
+use sparkpilot::shards::{ShardError, has_chunks};
 
 use super::calibrated;
 
@@ -19,7 +21,7 @@ pub(crate) struct Options {
     /// ONNX file of the network that is tuned
     #[arg(long, value_name = "FILE.onnx")]
     pub(crate) model: PathBuf,
-    /// Inputs of many frames, caseN/in/<input>, or a folder of recorded drives: logs and videos
+    /// Inputs of many frames, caseN/in/<input>, a folder of recorded drives (logs and videos), or one of what `frames` made of them
     #[arg(long, value_name = "FILE.safetensors|FOLDER")]
     pub(crate) data: PathBuf,
     /// Of a folder's frames one of so many is taken; 4 by default, five a second
@@ -136,12 +138,32 @@ impl Options {
             .collect())
     }
 
+    /// Where its frames come from.
+    pub(crate) fn source(&self) -> Result<Source, ShardError> {
+        Ok(match self.data.is_dir() {
+            false => Source::File,
+            true if has_chunks(&self.data)? => Source::Ready,
+            true => Source::Drives,
+        })
+    }
+
     /// The files and folders that a run reads, as they are called in its file.
     fn inputs_mut(&mut self) -> impl Iterator<Item = (&'static str, &mut PathBuf)> {
         let inputs = [("model", &mut self.model), ("data", &mut self.data)];
         let teacher = self.teacher.as_mut().map(|path| ("teacher", path));
         inputs.into_iter().chain(teacher)
     }
+}
+
+/// What `--data` is.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Source {
+    /// Inputs of frames.
+    File,
+    /// Logs and videos.
+    Drives,
+    /// What `frames` made of them.
+    Ready,
 }
 
 #[derive(Clone, Copy, PartialEq, ValueEnum, Serialize, Deserialize)]
@@ -212,8 +234,20 @@ impl Run {
                 "there is nothing to learn: --qat names the precision whose rounding is to be made up for, --teacher another network",
             );
         }
-        if !options.data.is_dir() && (options.every.is_some() || options.camera.is_some()) {
-            return usage("--every and --camera are of a folder of drives, and --data is none");
+        if options.every.is_some() || options.camera.is_some() {
+            match options.source()? {
+                Source::Drives => {}
+                Source::File => {
+                    return usage(
+                        "--every and --camera are of a folder of drives, and --data is none",
+                    );
+                }
+                Source::Ready => {
+                    return usage(
+                        "--every and --camera were given to `frames`, which made those in --data",
+                    );
+                }
+            }
         }
         let (batch, parts) = (options.batch_size, options.virtual_shards());
         if !batch.is_multiple_of(parts) {
@@ -429,6 +463,7 @@ impl Run {
         let calibrated = calibrated::path(&self.folder);
         inputs.extend([calibrated.as_path(), self.folder.as_path()]);
         output::keep_apart(inputs, [json.as_path()])?;
+        refuse_name_of_chunk(json)?;
         let parent = json
             .parent()
             .filter(|parent| !parent.as_os_str().is_empty());
@@ -438,6 +473,14 @@ impl Run {
     }
 }
 
+/// Of what is done with frames one after the other.
+pub(crate) type Done = Result<(), Box<dyn Error>>;
+
 pub(crate) fn usage<T>(why: &str) -> Result<T, Box<dyn Error>> {
     Err(Box::new(Usage(why.to_owned())))
+}
+
+/// An error without the promise to go between threads.
+pub(crate) fn plain(error: Box<dyn Error + Send + Sync>) -> Box<dyn Error> {
+    error
 }

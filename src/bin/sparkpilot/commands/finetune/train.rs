@@ -17,10 +17,10 @@ use sparkpilot::train::{
 
 use super::arguments::{Resume, Train};
 use super::calibrated;
-use super::data::{Material, described, described_heads, plain};
+use super::data::{Material, described, described_heads};
 use super::judge;
 use super::ranks::{Ranks, Voice};
-use super::run::{Run, usage};
+use super::run::{Run, Source, plain, usage};
 use super::trunk;
 
 pub(crate) fn begin(train: Train, mut ranks: Ranks) -> Result<ExitCode, Box<dyn Error>> {
@@ -39,11 +39,11 @@ pub(crate) fn begin(train: Train, mut ranks: Ranks) -> Result<ExitCode, Box<dyn 
     if writes {
         place::folder(&run.folder)?;
     }
-    let last = match run.options.data.is_dir() {
-        true => {
+    let last = match run.options.source()? {
+        Source::Drives => {
             "stopped, nothing was written; videos that were decoded to their end need not be again"
         }
-        false => "stopped, nothing was written",
+        Source::File | Source::Ready => "stopped, nothing was written",
     };
     let words = voice.is_first.then(|| LastWords::new(last));
     let mut material = Material::read(&run)?;

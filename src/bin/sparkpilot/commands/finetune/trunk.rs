@@ -6,9 +6,8 @@ use spark_program::{Pulse, progress};
 use sparkpilot::onnx::RunOptions;
 use sparkpilot::train::{AdaptedNetwork, Samples, StoredSamples, TrainError, Trunk};
 
-use super::data::plain;
-use super::drives;
-use super::run::usage;
+use super::kept;
+use super::run::{plain, usage};
 
 /// Whether there is a trunk: before anything is written.
 pub(crate) fn check(network: AdaptedNetwork, frames: &dyn Samples) -> Result<(), Box<dyn Error>> {
@@ -47,8 +46,8 @@ pub(crate) fn cut<const N: usize>(
     let options = RunOptions::new();
     for frames in frames {
         let cached =
-            drives::in_folder(|folder| trunk.cached(frames, folder, &options, |_| bar.inc(1)));
-        kept.push(cached.map_err(drives::unkept)?);
+            kept::in_folder(|folder| trunk.cached(frames, folder, &options, |_| bar.inc(1)));
+        kept.push(cached.map_err(kept::unkept)?);
     }
     drop(pulse);
     bar.finish_and_clear();

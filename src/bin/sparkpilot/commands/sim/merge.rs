@@ -5,11 +5,12 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use spark_program::shards::refuse_name_of_chunk;
 use spark_program::{about, output, place};
 use sparkpilot::shards::Merge;
 use sparkpilot::sim::run::{DRIVES_FORMAT, RunReport, ScenarioResult, drives_from_bytes};
 
-use super::run::{refuse_name_of_chunk, tell};
+use super::run::tell;
 use super::shards::{CONTROLLER, DEVICE, DRIVES, REPLICATES, SCENARIOS, WORK};
 
 /// Put the shards of a run together

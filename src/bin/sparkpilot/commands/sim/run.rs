@@ -4,9 +4,10 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use spark_program::{Usage, count, output, place, printable};
+use spark_program::shards::{refuse_name_of_chunk, this};
+use spark_program::{count, output, place, printable};
 use sparkpilot::hal::config::DeviceChoice;
-use sparkpilot::shards::{Asked, is_chunk_name};
+use sparkpilot::shards::Asked;
 use sparkpilot::sim::report::{run_json, run_markdown};
 use sparkpilot::sim::run::{RunOptions, RunReport, Simulator};
 
@@ -57,7 +58,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
         refuse_name_of_chunk(path)?;
         place::file(path)?;
     }
-    let shard = arguments.shard.map(shards::shard).transpose()?;
+    let shard = arguments.shard.map(this).transpose()?;
     let scenarios = arguments.scenarios.load()?;
     let options = run_options(arguments.threads);
     let simulator = Simulator::new(options)?;
@@ -93,17 +94,6 @@ pub(super) fn tell(report: &RunReport, json: Option<&Path>) -> Result<ExitCode, 
     print!("{}", printable(&run_markdown(report)));
     let has_failed = report.results.iter().any(|it| it.outcome.is_err());
     Ok(ExitCode::from(u8::from(has_failed)))
-}
-
-/// A report in the place of a chunk would be the end of it, and one beside chunks be taken for a damaged one.
-pub(super) fn refuse_name_of_chunk(json: &Path) -> Result<(), Usage> {
-    match is_chunk_name(json) {
-        true => Err(Usage(format!(
-            "`{}` is to be written and has the name of a shard's chunk",
-            json.display()
-        ))),
-        false => Ok(()),
-    }
 }
 
 /// On the CPU.

@@ -15,10 +15,8 @@ use std::error::Error;
 use std::fmt::Debug;
 use std::path::Path;
 
-use spark_program::{Usage, place, postponed};
-use sparkpilot::shards::{
-    Asked, Fingerprint, Folder, Identity, LauncherError, Plan, Run, Shard, hash_of_this_program,
-};
+use spark_program::shards::{Part, identity};
+use sparkpilot::shards::{Fingerprint, Plan, Run, Shard};
 use sparkpilot::sim::control::AlgorithmFactory;
 use sparkpilot::sim::run::{DRIVES_FORMAT, RunOptions, Simulator, drives_to_bytes};
 use sparkpilot::sim::scenario::Scenario;
@@ -47,20 +45,6 @@ pub(super) struct Whole<'a> {
     pub(super) options: RunOptions,
 }
 
-/// The shard of this process.
-///
-/// # Errors
-///
-/// [`Usage`] if no launcher says, or what they say cannot be.
-pub(super) fn shard(asked: Asked) -> Result<Shard, Usage> {
-    let variable = |name: &str| {
-        let value = std::env::var_os(name)?;
-        Some(value.to_string_lossy().into_owned())
-    };
-    let told = |error: LauncherError| Usage(error.to_string());
-    asked.shard(variable).map_err(told)
-}
-
 /// Drives what the shard still lacks, and says what it did.
 pub(super) fn drive(
     whole: &Whole<'_>,
@@ -69,48 +53,23 @@ pub(super) fn drive(
     folder: &Path,
 ) -> Result<(), Box<dyn Error>> {
     let run = run_of(whole, simulator)?;
-    // One that is there and complete need not be one that can be written to.
-    if !folder.is_dir() {
-        place::folder(folder)?;
-    }
-    let (chunks, found) = Folder::open(folder, &run)?;
-    let own: Vec<u64> = run.plan.chunks_of(shard).collect();
-    let is_done = |chunk: &&u64| found.done.contains(chunk);
-    let n_done = own.iter().filter(is_done).count();
-    let left: Vec<u64> = own.iter().filter(|it| !is_done(it)).copied().collect();
-    if !left.is_empty() {
-        place::folder(folder)?;
-    }
-    for (path, damage) in &found.damaged {
-        spark_program::tell(format_args!("`{}`: {damage}", path.display()));
-    }
-    let n_drives = |chunks: &[u64]| -> u64 {
-        let each = chunks.iter().map(|&chunk| run.plan.items(chunk));
-        each.map(|items| items.end - items.start).sum()
-    };
-    let bar = spark_program::progress(Some(n_drives(&left)));
-    for some in left.chunks(N_CHUNKS_AT_ONCE) {
+    let part = Part::open(folder, &run, shard, run.plan.chunks_of(shard))?;
+    let bar = spark_program::progress(Some(part.n_items(part.left())));
+    for some in part.left().chunks(N_CHUNKS_AT_ONCE) {
         let drives = some.iter().flat_map(|&chunk| run.plan.items(chunk));
         let (all, replicates) = (whole.scenarios, whole.n_replicates);
         let numbers = drives.map(|drive| drive as usize);
         let report = simulator.run_drives(all, replicates, numbers, whole.factory, |_| {});
         let mut results = &report.results[..];
         for &chunk in some {
-            let (own, others) = results.split_at(n_drives(&[chunk]) as usize);
+            let (own, others) = results.split_at(part.n_items(&[chunk]) as usize);
             results = others;
-            postponed(|| chunks.write(chunk, &drives_to_bytes(own)))?;
+            part.write(chunk, &drives_to_bytes(own))?;
         }
-        bar.inc(n_drives(some));
+        bar.inc(part.n_items(some));
     }
     bar.finish_and_clear();
-    chunks.look_again()?;
-    println!(
-        "shard {shard}: {} of {} chunks; {n_done} were there, {} driven ({} drives)",
-        own.len(),
-        run.plan.n_chunks(),
-        left.len(),
-        n_drives(&left),
-    );
+    println!("{}", part.finish("driven", "drives")?);
     Ok(())
 }
 
@@ -119,15 +78,7 @@ fn run_of(whole: &Whole<'_>, simulator: &Simulator) -> Result<Run, Box<dyn Error
     // Their number changes no drive.
     let mut options = whole.options;
     options.threads = None;
-    let program = hash_of_this_program()?;
-    let identity = Identity::new(WORK)
-        .with(DRIVES, DRIVES_FORMAT.to_string())
-        .with(
-            "program",
-            format!("sparkpilot {}", env!("CARGO_PKG_VERSION")),
-        )
-        .with("build", program)
-        .with("architecture", std::env::consts::ARCH)
+    let identity = identity(WORK, (DRIVES, DRIVES_FORMAT), env!("CARGO_PKG_VERSION"))?
         .with(DEVICE, simulator.device())
         .with("elementary functions", hash_of_functions())
         .with(CONTROLLER, whole.factory.name())
