@@ -108,9 +108,15 @@ impl GradientExchange for Mpi {
     }
 
     fn leave(&mut self) -> Result<(), ExchangeError> {
+        // What the library takes to close is no exchange of a step.
         self.traffic.end();
-        self.ask(Ask::Leave, 0)?;
-        match self.answer()? {
+        self.ending.moved();
+        self.asks.send(Ask::Leave).map_err(|_| GONE)?;
+        match self
+            .ending
+            .waiting(|| self.answers.recv())
+            .map_err(|_| GONE)?
+        {
             Answer::Left => Ok(()),
             _ => Err(MIXED.into()),
         }
@@ -126,7 +132,7 @@ struct Counts {
     n_given: AtomicU64,
     bytes_given: AtomicU64,
     waited_us: AtomicU64,
-    span: Mutex<Option<(Instant, Duration)>>,
+    span: Mutex<Option<(Instant, Option<Duration>)>>,
 }
 
 impl Traffic {
@@ -135,16 +141,16 @@ impl Traffic {
         for count in [&self.0.n_given, &self.0.bytes_given, &self.0.waited_us] {
             count.store(0, Ordering::Relaxed);
         }
-        *self.span() = Some((Instant::now(), Duration::ZERO));
+        *self.span() = Some((Instant::now(), None));
     }
 
     fn end(&self) {
         if let Some((began, took)) = self.span().as_mut() {
-            *took = began.elapsed();
+            *took = Some(began.elapsed());
         }
     }
 
-    fn span(&self) -> std::sync::MutexGuard<'_, Option<(Instant, Duration)>> {
+    fn span(&self) -> std::sync::MutexGuard<'_, Option<(Instant, Option<Duration>)>> {
         self.0.span.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -160,16 +166,21 @@ impl Traffic {
         self.0.waited_us.fetch_add(time, Ordering::Relaxed);
     }
 
-    /// In one line.
-    pub(crate) fn told(&self) -> String {
+    /// In one line; nothing where no step has been made.
+    pub(crate) fn told(&self) -> Option<String> {
         let of = |count: &AtomicU64| count.load(Ordering::Relaxed) as f64;
-        let took = self.span().map_or(0.0, |(_, took)| took.as_secs_f64());
+        let (began, took) = (*self.span())?;
+        // A run that a signal ends has not left.
+        let took = took.unwrap_or_else(|| began.elapsed()).as_secs_f64();
+        if of(&self.0.n_given) == 0.0 || took == 0.0 {
+            return None;
+        }
         let waited = of(&self.0.waited_us) / 1e6;
-        format!(
+        Some(format!(
             "rank 0 gave {:.3} MB in {} exchanges and waited {waited:.3} s of {took:.3} s for the others, {:.1} %",
             of(&self.0.bytes_given) / 1e6,
             of(&self.0.n_given),
-            100.0 * waited / took.max(f64::MIN_POSITIVE),
-        )
+            100.0 * waited / took,
+        ))
     }
 }

@@ -22,6 +22,11 @@ mod exchange;
 mod launcher;
 mod library;
 mod measure;
+mod of_rank;
+
+#[path = "../../src/bin/sparkpilot/exit_code.rs"]
+#[allow(dead_code, reason = "the main program names some of its codes")]
+mod exit_code;
 
 #[path = "../../src/bin/sparkpilot/commands/finetune/mod.rs"]
 #[allow(
@@ -35,14 +40,15 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
-use spark_program::{Devices, Usage, check_devices, count};
-use sparkpilot::train::Sum;
+use spark_program::{Devices, Usage, check_devices, count, tell};
+use sparkpilot::train::{GradientExchange as _, Sum};
 
 use ending::Ending;
 use exchange::Mpi;
 use finetune::arguments::{Resume, Train};
 use finetune::ranks::Ranks;
 use launcher::check_launcher;
+use of_rank::of_rank;
 
 /// Fine-tune a network in several processes, which mpirun starts, or measure the way between them
 #[derive(Parser)]
@@ -114,7 +120,11 @@ const TO_BE_HEARD: Duration = Duration::from_millis(300);
 
 fn main() -> ExitCode {
     let ending = Ending::new();
-    let code = spark_program::run(|arguments: Arguments| work(arguments, &ending));
+    let manners = spark_program::Manners {
+        exit_code: exit_code::of,
+        ..spark_program::Manners::default()
+    };
+    let code = spark_program::run_with(manners, |arguments: Arguments| work(arguments, &ending));
     if code != ExitCode::SUCCESS && ending.has_others() {
         std::thread::sleep(TO_BE_HEARD);
         // The type does not tell its number.
@@ -134,7 +144,7 @@ fn work(arguments: Arguments, ending: &Ending) -> Result<ExitCode, Box<dyn Error
     let seconds = |n: usize| Duration::from_secs(n as u64);
     let limits = [manners.start_timeout, manners.stall_timeout].map(seconds);
     let started = Mpi::start(ending, limits).map_err(|error| -> Box<dyn Error> { error });
-    let (mpi, world) = started?;
+    let (mut mpi, world) = started?;
     let is_lone = world.size == 1;
     check_launcher(world.size)?;
     let sum = match manners.fast_sum {
@@ -155,6 +165,8 @@ fn work(arguments: Arguments, ending: &Ending) -> Result<ExitCode, Box<dyn Error
     ];
     let own = own.map(|(name, value)| (name.to_owned(), value));
     let traffic = mpi.traffic();
+    let place = (world.rank, is_lone);
+    of_rank(all_do(&mut mpi, &work), place)?;
     let ranks = Ranks::new(Box::new(mpi), sum, own.into(), manners.threads);
     let voice = ranks.voice();
     let ranks_are = if is_lone { "rank" } else { "ranks" };
@@ -162,33 +174,43 @@ fn work(arguments: Arguments, ending: &Ending) -> Result<ExitCode, Box<dyn Error
         "{} {ranks_are}, {}",
         world.size, world.library
     ));
-    let place = (world.rank, is_lone);
+    if voice.is_first {
+        finetune::warn_of_settings();
+    }
     let code = match work {
         Work::Train(mut train) => {
             if train.dry_run || train.create_adapter {
-                return Err(Box::new(Usage(
-                    "--dry-run and --create-adapter are for `sparkpilot finetune train`".to_owned(),
-                )));
+                let why = "--dry-run and --create-adapter are for `sparkpilot finetune train`";
+                return Err(Box::new(Usage(why.to_owned())));
             }
             train.options.virtual_shards.get_or_insert(VIRTUAL_SHARDS);
             of_rank(finetune::train::begin(*train, ranks), place)?
         }
         Work::Resume(resume) => of_rank(finetune::train::resume(&resume, ranks), place)?,
     };
-    voice.say(format_args!("{}", traffic.told()));
+    if let Some(told) = traffic.told().filter(|_| !is_lone) {
+        voice.say(format_args!("{told}"));
+    }
+    if code != ExitCode::SUCCESS && !voice.is_first {
+        tell(format!("rank {}: ended by a signal", world.rank));
+    }
     Ok(code)
 }
 
-/// An error with the rank that it happened to. Wrong usage happens to all.
-fn of_rank<T>(
-    result: Result<T, Box<dyn Error>>,
-    (rank, is_lone): (usize, bool),
-) -> Result<T, Box<dyn Error>> {
-    match result {
-        Err(error) if !is_lone && !error.is::<Usage>() => {
-            let told = spark_program::with_causes(error.as_ref());
-            Err(format!("rank {rank}: {told}").into())
+/// Refuses ranks some of which begin and others go on.
+fn all_do(mpi: &mut Mpi, work: &Work) -> Result<(), Box<dyn Error>> {
+    let own = match work {
+        Work::Train(_) => "train",
+        Work::Resume(_) => "resume",
+    };
+    let all = mpi
+        .gather(own.as_bytes())
+        .map_err(|error| -> Box<dyn Error> { error })?;
+    match all.iter().position(|other| other != own.as_bytes()) {
+        None => Ok(()),
+        Some(other) => {
+            let theirs = String::from_utf8_lossy(&all[other]);
+            Err(format!("this rank was told to {own}, rank {other} to {theirs}").into())
         }
-        result => result,
     }
 }

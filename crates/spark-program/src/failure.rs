@@ -59,8 +59,10 @@ impl Error for About {
 /// Writes a line to stderr, with a bar out of the way. Where that is impossible, as on a full disk,
 /// nobody can be told, and the exit code has to say it; `eprintln` would panic.
 pub fn tell(text: impl std::fmt::Display) {
+    // At once, so that lines of several processes on one terminal stay whole.
+    let line = format!("{text}\n");
     progress::aside(|| {
-        let _ = writeln!(io::stderr(), "{text}");
+        let _ = io::stderr().write_all(line.as_bytes());
     });
 }
 

@@ -285,11 +285,11 @@ pub enum TrainError {
     },
     /// Ranks have come to different variables.
     #[error(
-        "after epoch {epoch} the variables of rank {rank} are not those of rank 0: their machines compute differently"
+        "after step {step} the variables of rank {rank} are not those of rank 0: their machines compute differently"
     )]
     Apart {
-        /// The epoch, the first being 0.
-        epoch: u64,
+        /// Steps that were made or skipped.
+        step: u64,
         /// The first rank that differs.
         rank: usize,
     },

@@ -72,6 +72,57 @@ fn ranks_that_cannot_share_out_a_step_are_wrong_usage() {
 }
 
 #[test]
+fn ranks_told_to_do_different_things_say_so() {
+    let material = Material::new();
+    let (train, resume) = (material.train("run", &[]), material.resume("run"));
+    let output = mpirun(&[(1, &train), (1, &resume)]).output();
+    let output = output.expect("mpirun is there");
+    let said = [
+        "rank 0: this rank was told to train, rank 1 to resume",
+        "rank 1: this rank was told to resume, rank 0 to train",
+    ];
+    refused(&material, &output, "run", &said);
+}
+
+#[test]
+fn errors_have_the_exit_codes_of_the_main_program_and_name_their_rank() {
+    let material = Material::new();
+    let options = material.train("run", &[]);
+    let at = options.iter().position(|word| word == "--model");
+    let mut others: Vec<OsString> = options.clone();
+    others[at.expect("an option") + 1] = material.path("nowhere.onnx").into();
+    let output = run(1, &others);
+    refused(&material, &output, "run", &["nowhere.onnx"]);
+    assert_eq!(output.status.code(), Some(5));
+    let output = mpirun(&[(1, &options), (1, &others)]).output();
+    let output = output.expect("mpirun is there");
+    refused(
+        &material,
+        &output,
+        "run",
+        &["error: rank 1: ", "nowhere.onnx"],
+    );
+    assert_eq!(output.status.code(), Some(5));
+    let few = material.frames("few.safetensors", 3, 10);
+    let at = options.iter().position(|word| word == "--data");
+    let mut others: Vec<OsString> = options.clone();
+    others[at.expect("an option") + 1] = few.into();
+    let output = mpirun(&[(1, &options), (1, &others)]).output();
+    let output = output.expect("mpirun is there");
+    refused(&material, &output, "run", &["error: rank 1: of 3 frames"]);
+}
+
+#[test]
+fn a_precision_that_has_no_effect_is_told_of_once() {
+    let material = Material::new();
+    let mut command = mpirun(&[(2, &material.train("run", &["--epochs", "1"]))]);
+    let output = command.env("OPENPILOT_DGX_PRECISION", "int8").output();
+    let (_, err) = texts(&output.expect("mpirun is there"));
+    let warned = "OPENPILOT_DGX_PRECISION=int8 has no effect here";
+    assert_eq!(err.matches(warned).count(), 1, "{err}");
+}
+
+#[test]
 fn the_mpirun_of_another_mpi_is_noticed() {
     let material = Material::new();
     // What MPICH's sets, of which Open MPI's library knows nothing.

@@ -54,6 +54,6 @@ fn the_fast_sum_says_how_far_it_lies_off() {
     // Another number of ranks would go on with other bits.
     let output = run(2, &material.resume("fast"));
     let (_, err) = texts(&output);
-    let what = "sum of gradients was fast, 4 ranks and is not set";
+    let what = "sum of gradients was fast, 4 ranks and is not set: a run with --fast-sum goes on with it and on as many ranks";
     assert!(!output.status.success() && err.contains(what), "{err}");
 }

@@ -94,6 +94,21 @@ fn a_signal_to_one_rank_or_to_mpirun_ends_all_and_leaves_no_half_files() {
         signal(pid, name);
         let (_, output) = running.end(AT_MOST);
         assert!(!output.status.success(), "{rank:?} {name}");
+        let (out, err) = texts(&output);
+        match rank {
+            Some(0) => {
+                let command = "go on with: mpirun -n 4 sparkpilot-mpi resume --output ";
+                assert!(out.contains(command), "{out}");
+                let share = out.lines().find_map(|line| line.strip_suffix(" %"));
+                let share = share.and_then(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
+                assert!(
+                    share.is_some_and(|share| (0.0..=100.0).contains(&share)),
+                    "{out}"
+                );
+            }
+            Some(_) => assert!(err.contains("rank 1: ended by a signal"), "{err}"),
+            None => {}
+        }
         for entry in fs::read_dir(material.path("run")).expect("is listed") {
             let entry = entry.expect("is listed").file_name();
             let known = ["run.json", "metrics.jsonl", "checkpoints", "adapter"];

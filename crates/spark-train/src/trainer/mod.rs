@@ -173,10 +173,7 @@ impl<'d> Trainer<'d> {
         }
         if sum == Sum::Fast {
             // Another number of ranks would go on with other bits.
-            let named = (
-                "sum of gradients".to_owned(),
-                format!("fast, {n_ranks} ranks"),
-            );
+            let named = (Sum::SETTING.to_owned(), format!("fast, {n_ranks} ranks"));
             self.progress.settings.push(named);
         }
         (self.exchange, self.sum) = (exchange, sum);
@@ -405,7 +402,11 @@ impl<'d> Trainer<'d> {
                 break;
             }
         }
-        self.save(observer)?;
+        match ended {
+            // Maybe of this rank alone.
+            Ended::Stopped => self.write(observer)?,
+            Ended::Done | Ended::Patience => self.save(observer)?,
+        };
         Ok(Outcome {
             steps: self.progress.step,
             best: self.progress.best,
@@ -433,16 +434,25 @@ impl<'d> Trainer<'d> {
         Ok(Some(step))
     }
 
+    /// A checkpoint of what all ranks have come to.
     fn save(&mut self, observer: &mut dyn Observer) -> Result<Go> {
-        let Some(folder) = &self.folder else {
-            return Ok(Go::On);
-        };
+        if self.saved != Some(self.progress.step) {
+            self.compare_variables()?;
+        }
+        self.write(observer)
+    }
+
+    /// A checkpoint, unless this step has one.
+    fn write(&mut self, observer: &mut dyn Observer) -> Result<Go> {
         if self.saved == Some(self.progress.step) {
             return Ok(Go::On);
         }
+        self.saved = Some(self.progress.step);
+        let Some(folder) = &self.folder else {
+            return Ok(Go::On);
+        };
         let state = self.optimiser.state();
         let path = folder.write(&self.network, state, &self.progress, self.settings.keep)?;
-        self.saved = Some(self.progress.step);
         Ok(observer.event(&Event::Saved {
             step: self.progress.step,
             folder: path,
@@ -544,7 +554,7 @@ impl<'d> Trainer<'d> {
             None => loss.is_finite(),
             Some((best, _)) => loss < best,
         };
-        self.compare_variables(epoch)?;
+        self.compare_variables()?;
         if is_best {
             self.progress.best = Some((loss, self.progress.step));
             self.progress.waited = 0;
@@ -560,7 +570,7 @@ impl<'d> Trainer<'d> {
     }
 
     /// Every rank makes every step by itself: were one to come to other numbers, all that follows would be no run of any settings.
-    fn compare_variables(&mut self, epoch: u64) -> Result<()> {
+    fn compare_variables(&mut self) -> Result<()> {
         if self.exchange.size() == 1 {
             return Ok(());
         }
@@ -569,7 +579,10 @@ impl<'d> Trainer<'d> {
         let all = self.exchange.finish().map_err(TrainError::Exchange)?;
         match all.iter().position(|other| *other != all[0]) {
             None => Ok(()),
-            Some(rank) => Err(TrainError::Apart { epoch, rank }),
+            Some(rank) => {
+                let step = self.progress.step;
+                Err(TrainError::Apart { step, rank })
+            }
         }
     }
 

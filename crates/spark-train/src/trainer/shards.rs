@@ -30,6 +30,11 @@ pub enum Sum {
     Fast,
 }
 
+impl Sum {
+    /// What a checkpoint calls it: the `what` of [`TrainError::OtherRun`].
+    pub const SETTING: &'static str = "sum of gradients";
+}
+
 /// What all batches of a step come to.
 pub(crate) struct Summed {
     /// The mean.

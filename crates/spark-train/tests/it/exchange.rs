@@ -410,10 +410,32 @@ fn ranks_that_come_to_other_variables_are_noticed_at_the_end_of_an_epoch() {
     let trainer = trainer.expect("settings");
     let trainer = trainer.with_exchange(Box::new(Apart(VecDeque::new())), Sum::InOrder);
     let ended = trainer.expect("even").run(&mut |_: &Event| Go::On);
-    let Err(TrainError::Apart { epoch, rank }) = ended else {
+    let Err(TrainError::Apart { step, rank }) = ended else {
         panic!("{ended:?}");
     };
-    assert_eq!((epoch, rank), (0, 1));
+    assert_eq!((step, rank), (3, 1));
+}
+
+#[test]
+fn ranks_that_come_to_other_variables_leave_no_checkpoint_of_them() {
+    let place = tempfile::tempdir().expect("a folder");
+    let training = samples(26, 100);
+    let options = spark_onnx::RunOptions::new().with_threads(1);
+    let settings = TrainerSettings {
+        save_every: Some(1),
+        ..shared(Some(place.path()))
+    };
+    let trainer = Trainer::new(network(1), heads(), &training, None, settings, options);
+    let trainer = trainer.expect("settings");
+    let trainer = trainer.with_exchange(Box::new(Apart(VecDeque::new())), Sum::InOrder);
+    let ended = trainer.expect("even").run(&mut |event: &Event| {
+        assert!(!matches!(event, Event::Saved { .. }), "{event:?}");
+        Go::On
+    });
+    let Err(TrainError::Apart { step, rank }) = ended else {
+        panic!("{ended:?}");
+    };
+    assert_eq!((step, rank), (1, 1));
 }
 
 #[test]

@@ -16,10 +16,10 @@ pub(crate) struct Train {
     /// Folder of the run: checkpoints, adapter, metrics.jsonl, run.json
     #[arg(long, value_name = "FOLDER")]
     pub(crate) output: PathBuf,
-    /// Say what would be trained and how long a step takes, and write nothing but decoded pictures
+    /// Say what would be trained and how long a step takes, and write nothing but decoded pictures; not in sparkpilot-mpi
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Write the adapter as it begins into the run's folder, and train nothing
+    /// Write the adapter as it begins into the run's folder, and train nothing; not in sparkpilot-mpi
     #[arg(long, conflicts_with = "dry_run")]
     pub(crate) create_adapter: bool,
     /// Write the result as JSON

@@ -60,8 +60,8 @@ enum Command {
     Merge(Merge),
 }
 
-pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn Error>> {
-    check_devices(Devices::Cpu)?;
+/// Says which settings change nothing.
+pub(crate) fn warn_of_settings() {
     if let PrecisionChoice::Fixed(precision) = config().precision
         && precision != Precision::Fp32
     {
@@ -70,6 +70,11 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn Error>> {
             PRECISION.name
         ));
     }
+}
+
+pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn Error>> {
+    check_devices(Devices::Cpu)?;
+    warn_of_settings();
     match arguments.command {
         Command::Train(train) => train::begin(*train, Ranks::single()),
         Command::Resume(begun) => train::resume(&begun, Ranks::single()),

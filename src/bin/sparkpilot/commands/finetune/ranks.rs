@@ -65,6 +65,12 @@ impl Ranks {
         }
     }
 
+    /// How many there are, and whether sums are fast; nothing for a process by itself.
+    pub(crate) fn launched(&self) -> Option<(usize, bool)> {
+        let n = self.exchange.size();
+        (n > 1).then_some((n, self.sum == Sum::Fast))
+    }
+
     pub(crate) fn voice(&self) -> Voice {
         Voice {
             is_first: self.exchange.rank() == 0,
@@ -99,7 +105,7 @@ impl Ranks {
             return Ok(());
         }
         let mut lines = self.own.clone();
-        lines.push(("sum of gradients".to_owned(), format!("{:?}", self.sum)));
+        lines.push((Sum::SETTING.to_owned(), format!("{:?}", self.sum)));
         lines.extend(run.options.lines()?);
         let mut add = |name: &str, value: String| lines.push((name.to_owned(), value));
         add("network", network.fingerprint());

@@ -16,6 +16,9 @@ use super::calibrated;
 /// File of a run's folder that holds its options.
 const FILE: &str = "run.json";
 
+/// The program for several processes.
+const RANKS_PROGRAM: &str = "sparkpilot-mpi";
+
 #[derive(Args, Serialize, Deserialize)]
 pub(crate) struct Options {
     /// ONNX file of the network that is tuned
@@ -59,7 +62,7 @@ pub(crate) struct Options {
     /// Frames of one step
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = count(1, 4096))]
     pub(crate) batch_size: usize,
-    /// Parts that a step's frames are computed in, each by itself, and whose gradients are added in order: what sparkpilot-mpi shares out; 1 by default, 8 there
+    /// Parts that a step's frames are computed in, each by itself, and whose gradients are added in order: what sparkpilot-mpi shares out; by default 1, and 8 in sparkpilot-mpi
     #[arg(long, value_name = "N", value_parser = count(1, 4096))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) virtual_shards: Option<usize>,
@@ -124,13 +127,14 @@ impl Options {
         self.batch_size / self.virtual_shards()
     }
 
-    /// What two processes of one run have in common, by name: all but where files lie.
+    /// What two processes of one run have in common, by name: all but where files lie and what is in them.
     pub(crate) fn lines(&self) -> Result<Vec<(String, String)>, Box<dyn Error>> {
         let serde_json::Value::Object(mut all) = serde_json::to_value(self)? else {
             return Err("options are no object".into());
         };
-        for path in ["model", "data", "teacher", "left_out"] {
-            all.remove(path);
+        // Frames and network are held against each other as they were read.
+        for name in ["model", "data", "teacher", "left_out", "frames", "network"] {
+            all.remove(name);
         }
         let lines = all.into_iter();
         Ok(lines
@@ -219,6 +223,8 @@ pub(crate) struct Run {
     pub(crate) folder: PathBuf,
     pub(crate) json: Option<PathBuf>,
     pub(crate) tensorboard: Option<PathBuf>,
+    /// How many processes it is shared out among, and whether their sums are fast, where there are some.
+    pub(crate) ranks: Option<(usize, bool)>,
 }
 
 impl Run {
@@ -263,6 +269,7 @@ impl Run {
             folder,
             json,
             tensorboard,
+            ranks: None,
         };
         run.check_outputs()?;
         Ok(run)
@@ -320,9 +327,20 @@ impl Run {
             folder: folder.to_owned(),
             json,
             tensorboard,
+            ranks: None,
         };
         run.check_outputs()?;
         Ok(run)
+    }
+
+    /// Refuses to end well when somebody has taken the folder away meanwhile.
+    pub(crate) fn is_still_there(&self) -> Result<(), Box<dyn Error>> {
+        let path = self.folder.join(FILE);
+        match path.try_exists() {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(about(&path)(io::Error::from(ErrorKind::NotFound)).into()),
+            Err(error) => Err(about(&path)(error).into()),
+        }
     }
 
     /// Whether a folder has a run.
@@ -408,8 +426,8 @@ impl Run {
         let program = match program.map(|name| name.to_string_lossy()) {
             // The example, which has no other commands, and the program for several processes, which has these.
             Some(name) if name == "finetune" => name.into_owned(),
-            Some(name) if name == "sparkpilot-mpi" && what == "resume" => name.into_owned(),
-            Some(name) if name == "sparkpilot-mpi" => "sparkpilot finetune".to_owned(),
+            Some(name) if name == RANKS_PROGRAM && what == "resume" => name.into_owned(),
+            Some(name) if name == RANKS_PROGRAM => "sparkpilot finetune".to_owned(),
             Some(name) => format!("{name} finetune"),
             None => "sparkpilot finetune".to_owned(),
         };
@@ -419,7 +437,14 @@ impl Run {
             true => folder,
             false => format!("'{}'", folder.replace('\'', r"'\''")),
         };
-        format!("{program} {what} --output {folder}")
+        let ranks = self.ranks.filter(|_| program == RANKS_PROGRAM);
+        match ranks {
+            None => format!("{program} {what} --output {folder}"),
+            Some((n, is_fast)) => {
+                let sum = if is_fast { " --fast-sum" } else { "" };
+                format!("mpirun -n {n} {program} {what} --output {folder}{sum}")
+            }
+        }
     }
 
     /// Refuses a place for results among what is read and kept.

@@ -11,8 +11,8 @@ use spark_program::{LastWords, Pulse, about, place, postponed, progress, sleep, 
 use sparkpilot::dora::optim::LoraPlus;
 use sparkpilot::onnx::{DType, RunOptions, Tensor};
 use sparkpilot::train::{
-    AdaptedNetwork, Ended, Event, Go, Observer as _, Outcome, Samples, TensorBoard, TrainError,
-    Trainer, TrainerSettings, TrainingStep,
+    AdaptedNetwork, Ended, Event, Go, Observer as _, Outcome, Samples, Sum, TensorBoard,
+    TrainError, Trainer, TrainerSettings, TrainingStep,
 };
 
 use super::arguments::{Resume, Train};
@@ -28,6 +28,7 @@ pub(crate) fn begin(train: Train, mut ranks: Ranks) -> Result<ExitCode, Box<dyn 
     let [json, tensorboard] =
         [train.json, train.tensorboard].map(|at| at.filter(|_| voice.is_first));
     let mut run = Run::new(train.options, train.output, json, tensorboard)?;
+    run.ranks = ranks.launched();
     ranks.check(&run)?;
     let writes = voice.is_first && !train.dry_run;
     if writes && run.is_begun() {
@@ -85,7 +86,8 @@ pub(crate) fn resume(resume: &Resume, mut ranks: Ranks) -> Result<ExitCode, Box<
         true => Run::file(&begun.output)?,
         false => Vec::new(),
     };
-    let run = Run::of_file(&ranks.share(&file)?, &begun.output, json, board)?;
+    let mut run = Run::of_file(&ranks.share(&file)?, &begun.output, json, board)?;
+    run.ranks = ranks.launched();
     ranks.check(&run)?;
     if voice.is_first {
         place::folder(&run.folder)?;
@@ -161,6 +163,7 @@ fn train_on(
         is_unheard: false,
         epochs: run.options.epochs,
         checkpoint: None,
+        has_seen_damage: false,
         signal: None,
     };
     let pulse = voice.is_first.then(|| Pulse::of(&told.bar));
@@ -172,13 +175,28 @@ fn train_on(
         };
         let before = match resumed {
             // Stopped before it had written any: everything else stands in `run.json`.
-            Err(TrainError::NoCheckpoint { .. }) => 0,
+            Err(TrainError::NoCheckpoint { .. }) if !told.has_seen_damage => 0,
+            Err(error @ TrainError::NoCheckpoint { .. }) => {
+                return Err(format!(
+                    "{error}: without those that are there, `{}` begins again",
+                    run.command("resume")
+                )
+                .into());
+            }
+            Err(TrainError::OtherRun { what, was, is, .. }) if what == Sum::SETTING => {
+                return usage(&format!(
+                    "{what} was {was} and is {is}: a run with --fast-sum goes on with it and on as many ranks, one without it without it"
+                ));
+            }
             resumed => resumed?,
         };
         if resumes {
             voice.say(format_args!("goes on after step {before}"));
         }
         let outcome = trainer.run(&mut |event: &Event| told.event(event))?;
+        if voice.is_first {
+            run.is_still_there()?;
+        }
         if told.signal.is_none() {
             trainer.leave()?;
         }
@@ -272,6 +290,8 @@ struct Told {
     epochs: usize,
     /// The last one that was written.
     checkpoint: Option<PathBuf>,
+    /// Whether a checkpoint was passed over.
+    has_seen_damage: bool,
     /// Exit code of the signal that ended the run.
     signal: Option<u8>,
 }
@@ -311,6 +331,7 @@ impl Told {
             }
             Event::Saved { folder, .. } => self.checkpoint = Some(folder.clone()),
             Event::Damaged { folder, reason } => {
+                self.has_seen_damage = true;
                 tell(format!("{}: {reason}; passed over", folder.display()));
             }
             Event::Skipped { step, loss, .. } if self.voice.is_first => {
