@@ -153,7 +153,14 @@ fn to_bytes(data: &TensorData) -> Vec<u8> {
     macro_rules! bytes {
         ($($kind:ident $ty:ty),*) => {
             match data {
-                $(TensorData::$kind(values) => values.iter().flat_map(|v| v.to_le_bytes()).collect(),)*
+                $(TensorData::$kind(values) => {
+                    // By the element: byte by byte takes several times as long.
+                    let mut bytes = Vec::with_capacity(size_of_val(values.as_slice()));
+                    for value in values {
+                        bytes.extend_from_slice(&value.to_le_bytes());
+                    }
+                    bytes
+                })*
                 TensorData::Bool(values) => values.iter().map(|&v| u8::from(v)).collect(),
             }
         };

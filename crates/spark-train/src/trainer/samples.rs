@@ -94,7 +94,7 @@ pub fn digest_of_all(samples: &dyn Samples) -> Result<String> {
 }
 
 fn digest_of(samples: &dyn Samples, most: usize) -> Result<String> {
-    let mut hash = crc32fast::Hasher::new();
+    let (mut hash, mut bytes) = (crc32fast::Hasher::new(), Vec::new());
     let n = samples.len();
     let looked_at = n.min(most);
     for part in 0..looked_at {
@@ -103,9 +103,11 @@ fn digest_of(samples: &dyn Samples, most: usize) -> Result<String> {
         let sample = sample.map_err(|source| TrainError::Sample { index, source })?;
         for (name, tensor) in sample.inputs.iter().chain(&sample.targets) {
             hash.update(name.as_bytes());
+            bytes.clear();
             for value in tensor.to_f64() {
-                hash.update(&value.to_le_bytes());
+                bytes.extend_from_slice(&value.to_le_bytes());
             }
+            hash.update(&bytes);
         }
     }
     Ok(format!("{n} {:08x}", hash.finalize()))
