@@ -1,5 +1,6 @@
 //! Files that a program reads for libraries that would open anything.
 
+use std::fs::File;
 use std::io::{self, ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 
@@ -20,6 +21,15 @@ impl std::error::Error for Unread {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         Some(&self.source)
     }
+}
+
+/// A regular file and its size in bytes; pipes and devices, which may never end, are refused.
+///
+/// # Errors
+///
+/// What the operating system said, or that it is no regular file.
+pub fn open(path: &Path) -> io::Result<(File, u64)> {
+    spark_files::open(path)
 }
 
 /// The bytes of a regular file; pipes and devices, which may never end, are refused.

@@ -208,9 +208,39 @@ fn training_on_ready_frames_is_training_on_the_drives() {
     let options = fs::read_to_string(on_frames.join("run.json")).unwrap();
     let options: Value = serde_json::from_str(&options).unwrap();
     let name =
-        |number, file: &str| format!("a2a0ccea32023010_2023-07-27--13-01-19--{number}/{file}");
+        |number, file: &str| format!("a2a0ccea32023010|2023-07-27--13-01-19--{number}/{file}");
     let want = [name(3, "qlog.bz2"), name(1, "qcamera.ts")];
     assert_eq!(options["left_out"], serde_json::json!(want));
+    // Whatever is below a folder has the same names, and drives stay drives.
+    let above = material.folder.path("above");
+    let outcome = material
+        .program(&["frames", "--every", "40"])
+        .args(["--model".as_ref(), material.model.as_os_str()])
+        .args(["--teacher".as_ref(), material.teacher.as_os_str()])
+        .args([
+            "--data".as_ref(),
+            material.drives.parent().unwrap().as_os_str(),
+        ])
+        .args(["--folder".as_ref(), above.as_os_str()])
+        .run();
+    done(&outcome);
+    assert!(files(&above) == files(&ready));
+    let to: [&Path; 4] = [
+        "--shard".as_ref(),
+        "1/1".as_ref(),
+        "--folder".as_ref(),
+        &material.drives,
+    ];
+    is_refused(
+        &eval(&on_drives, &to).run(),
+        2,
+        &["--folder: what lies below"],
+    );
+    is_refused(
+        &material.train(&ready, &ready, &[]),
+        2,
+        &["--output: a run lies in another folder"],
+    );
     // What was begun goes on without drives and decoder.
     let resume = |command: &str| {
         let program = material.program(&[command]).env("PATH", "");
@@ -222,6 +252,15 @@ fn training_on_ready_frames_is_training_on_the_drives() {
     done(&resume("resume"));
     done(&resume("eval"));
     fs::rename(material.folder.path("away"), &material.drives).unwrap();
+
+    let video = material.segment(2).join("qcamera.ts");
+    fs::remove_file(&video).unwrap();
+    let made = std::process::Command::new("mkfifo").arg(&video).status();
+    assert!(made.unwrap().success());
+    let outcome = material.frames(&material.folder.path("piped"), &[]).run();
+    is_refused(&outcome, 1, &["qcamera.ts", "not a regular file"]);
+    fs::remove_file(&video).unwrap();
+    fs::copy(material.segment(0).join("qcamera.ts"), &video).unwrap();
 
     let run = material.folder.path("run");
     for option in [["--every", "40"], ["--camera", "road"]] {
@@ -268,7 +307,10 @@ fn training_on_ready_frames_is_training_on_the_drives() {
 
 /// A run on frames in a file, which nothing has to be decoded for.
 fn begun(folder: &Folder, more: &[&str]) -> PathBuf {
-    let [model, data] = made(folder);
+    begun_on(made(folder), folder, more)
+}
+
+fn begun_on([model, data]: [PathBuf; 2], folder: &Folder, more: &[&str]) -> PathBuf {
     let run = folder.path("run");
     let program = Program::new("finetune").args(["train", "--qat", "fp4", "--batch-size", "3"]);
     let outcome = program
@@ -338,6 +380,31 @@ fn what_shards_asked_is_judged_as_one_process_judges() {
             "{options:?}"
         );
     }
+}
+
+#[test]
+fn answers_about_other_frames_are_no_judgement_of_the_same_adapter() {
+    let (folder, other) = (Folder::new(), Folder::new());
+    let run = begun(&folder, &["--create-adapter"]);
+    let [model, data] = made(&other);
+    let mut frames = fs::read(&data).unwrap();
+    let last = frames.len() - 4;
+    frames[last..].copy_from_slice(&0.5f32.to_le_bytes());
+    fs::write(&data, frames).unwrap();
+    let second = begun_on([model, data], &other, &["--create-adapter"]);
+    let adapter = |run: &Path| fs::read(run.join("adapter/adapter_model.safetensors")).unwrap();
+    assert_eq!(adapter(&run), adapter(&second));
+    let chunks = folder.path("chunks");
+    let to: [&Path; 4] = [
+        "--shard".as_ref(),
+        "1/1".as_ref(),
+        "--folder".as_ref(),
+        &chunks,
+    ];
+    done(&eval(&second, &to).run());
+    let outcome = eval(&run, &["--merge".as_ref(), &chunks]).run();
+    is_refused(&outcome, 1, &["not of the adapter in", "frames: "]);
+    done(&eval(&second, &["--merge".as_ref(), &chunks]).run());
 }
 
 #[test]

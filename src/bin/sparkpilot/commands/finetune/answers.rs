@@ -50,6 +50,7 @@ pub(crate) fn eval(eval: &Eval) -> Result<ExitCode, Box<dyn Error>> {
 
 /// Asks about what the shard still lacks, and says what it did.
 fn ask(run: &Run, shard: Shard, folder: &Path) -> Result<ExitCode, Box<dyn Error>> {
+    run.keep_off("--folder", folder)?;
     let (material, network) = judge::begun(run)?;
     let (training, held_back) = (material.training(), material.held_back());
     if held_back.is_empty() {

@@ -56,12 +56,12 @@ pub(crate) struct Untaken {
 }
 
 /// Frames of drives whose logs are read. Pictures are, when they are asked for.
-pub(crate) struct Frames<'a> {
+pub(crate) struct Frames {
     inputs: PictureInputs,
     dataset: Arc<Dataset>,
-    folder: &'a Path,
     pub(crate) segments: Vec<Recorded>,
     pub(crate) left_out: Vec<PathBuf>,
+    names: BTreeMap<PathBuf, String>,
     /// How many logs end before their end: what stands before is taken.
     pub(crate) n_cut: usize,
     /// Whether a video that is broken is an error, as it was not when the run was begun.
@@ -75,9 +75,9 @@ pub(crate) enum Frame<'f> {
     Broken(&'f Path),
 }
 
-impl<'a> Frames<'a> {
+impl Frames {
     /// Reads the logs.
-    pub(crate) fn of(graph: &Graph, drives: &Drives<'a>) -> Result<Self, Box<dyn Error>> {
+    pub(crate) fn of(graph: &Graph, drives: &Drives<'_>) -> Result<Self, Box<dyn Error>> {
         let (file, camera, pinhole) = drives.camera.named();
         let inputs = PictureInputs::of(graph)?.with_camera(pinhole);
         match camera {
@@ -110,9 +110,9 @@ impl<'a> Frames<'a> {
         Ok(Self {
             inputs,
             dataset,
-            folder: drives.folder,
             segments: logs.segments,
             left_out: logs.left_out,
+            names: logs.names,
             n_cut,
             is_strict: drives.left_out.is_some(),
         })
@@ -123,10 +123,10 @@ impl<'a> Frames<'a> {
         self.dataset.len()
     }
 
-    /// Where a file lies below the drives' folder, as two machines call it alike.
+    /// What a log or video is called, alike on two machines, wherever their folders of drives begin.
     pub(crate) fn name_of(&self, path: &Path) -> String {
-        let below = path.strip_prefix(self.folder).unwrap_or(path);
-        below.display().to_string()
+        let known = self.names.get(path).cloned();
+        known.unwrap_or_else(|| path.display().to_string())
     }
 
     /// Hands over what comes of frames by rising numbers, and gives the videos of which some were left out. Of a frame before which its

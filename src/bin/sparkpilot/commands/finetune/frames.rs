@@ -11,13 +11,12 @@
 //! What of a video is broken stands in the chunk that lacks it, and logs that cannot be read in the first one.
 
 use std::error::Error;
-use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 use std::process::ExitCode;
 
 use spark_program::shards::{Part, identity, this};
-use spark_program::{LastWords, about};
+use spark_program::{LastWords, about, input};
 use sparkpilot::onnx::{Precision, RunOptions};
 use sparkpilot::shards::{Fingerprint, MOST_PAYLOAD_BYTES, Plan, Run, Shard, has_chunks};
 use sparkpilot::train::{SAMPLES_FORMAT, SamplePacker, Teacher};
@@ -87,7 +86,7 @@ pub(crate) fn make(options: &MakeFrames) -> Result<ExitCode, Box<dyn Error>> {
 fn write(
     part: &Part,
     plan: Plan,
-    frames: &Frames<'_>,
+    frames: &Frames,
     teach: &mut dyn FnMut(Inputs, &mut SamplePacker) -> Done,
 ) -> Done {
     let left = part.left();
@@ -141,7 +140,7 @@ fn check_size(packer: &SamplePacker) -> Result<(), Box<dyn Error>> {
 /// Which run it is: all that a frame hangs on.
 fn run_of(
     drives: &Drives<'_>,
-    frames: &Frames<'_>,
+    frames: &Frames,
     [model, teacher]: [&Network; 2],
 ) -> Result<Run, Box<dyn Error>> {
     let camera = match drives.camera {
@@ -166,7 +165,7 @@ fn run_of(
 }
 
 /// A hash of all logs, and of what tells videos from others without reading them whole.
-fn hash_of(frames: &Frames<'_>) -> Result<String, Box<dyn Error>> {
+fn hash_of(frames: &Frames) -> Result<String, Box<dyn Error>> {
     let mut hash = Fingerprint::new();
     for segment in &frames.segments {
         hash.add(segment.name.to_string());
@@ -180,8 +179,8 @@ fn hash_of(frames: &Frames<'_>) -> Result<String, Box<dyn Error>> {
 }
 
 fn add_all(hash: &mut Fingerprint, path: &Path) -> io::Result<()> {
-    let mut file = File::open(path)?;
-    hash.add(file.metadata()?.len().to_le_bytes());
+    let (mut file, n_bytes) = input::open(path)?;
+    hash.add(n_bytes.to_le_bytes());
     let mut piece = Vec::new();
     while file.by_ref().take(PIECE).read_to_end(&mut piece)? > 0 {
         hash.add(&piece);
@@ -191,8 +190,7 @@ fn add_all(hash: &mut Fingerprint, path: &Path) -> io::Result<()> {
 }
 
 fn add_ends(hash: &mut Fingerprint, path: &Path) -> io::Result<()> {
-    let mut file = File::open(path)?;
-    let n_bytes = file.metadata()?.len();
+    let (mut file, n_bytes) = input::open(path)?;
     hash.add(n_bytes.to_le_bytes());
     for start in [0, n_bytes.saturating_sub(PIECE)] {
         file.seek(SeekFrom::Start(start))?;

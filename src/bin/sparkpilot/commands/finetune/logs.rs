@@ -1,5 +1,6 @@
 //! Logs of recorded drives that have a camera's video.
 
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::path::{Path, PathBuf};
 
@@ -17,6 +18,8 @@ pub(crate) struct Logs {
     /// Where each of them lies, and what it is called.
     pub(crate) segments: Vec<Recorded>,
     pub(crate) left_out: Vec<PathBuf>,
+    /// What every log and video is called, wherever the folder of drives begins: its segment and its own name.
+    pub(crate) names: BTreeMap<PathBuf, String>,
 }
 
 /// Files of a segment.
@@ -46,6 +49,11 @@ pub(crate) fn read(
             tell(format!("{}: no log, or no such video", segment.name));
             continue;
         };
+        for path in [log, video] {
+            let own = path.file_name().unwrap_or_default().display();
+            let name = format!("{}/{own}", segment.name);
+            logs.names.insert(path.to_owned(), name);
+        }
         let is_out = |path: &&PathBuf| known.is_some_and(|known| known.contains(path));
         if let Some(path) = segment.files.values().find(is_out) {
             let path = path.display();

@@ -106,7 +106,9 @@ impl Ranks {
         }
         let mut lines = self.own.clone();
         lines.push((Sum::SETTING.to_owned(), format!("{:?}", self.sum)));
-        lines.extend(run.options.lines()?);
+        let told = run.options.lines()?.into_iter();
+        // What was read stands below, and not what a run that was begun had read.
+        lines.extend(told.filter(|(name, _)| name != "frames" && name != "network"));
         let mut add = |name: &str, value: String| lines.push((name.to_owned(), value));
         add("network", network.fingerprint());
         add("adapter as it begins", network.fingerprint_of_variables()?);

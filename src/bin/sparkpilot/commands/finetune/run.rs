@@ -127,14 +127,13 @@ impl Options {
         self.batch_size / self.virtual_shards()
     }
 
-    /// What two processes of one run have in common, by name: all but where files lie and what is in them.
+    /// What two processes of one run have in common, by name: all but where files lie.
     pub(crate) fn lines(&self) -> Result<Vec<(String, String)>, Box<dyn Error>> {
         let serde_json::Value::Object(mut all) = serde_json::to_value(self)? else {
             return Err("options are no object".into());
         };
-        // Frames and network are held against each other as they were read.
-        for name in ["model", "data", "teacher", "left_out", "frames", "network"] {
-            all.remove(name);
+        for path in ["model", "data", "teacher", "left_out"] {
+            all.remove(path);
         }
         let lines = all.into_iter();
         Ok(lines
@@ -448,7 +447,7 @@ impl Run {
     }
 
     /// Refuses a place for results among what is read and kept.
-    fn keep_off(&self, option: &str, place: &Path) -> Result<(), Box<dyn Error>> {
+    pub(crate) fn keep_off(&self, option: &str, place: &Path) -> Result<(), Box<dyn Error>> {
         let whole = |path: &Path| std::fs::canonicalize(path).ok();
         let place = std::path::absolute(place).map_err(about(place))?;
         // What is not there yet will lie in the nearest folder that is.
@@ -467,6 +466,10 @@ impl Run {
 
     /// The result's file is none that is read, and can be written: asked before the work, not after it.
     fn check_outputs(&self) -> Result<(), Box<dyn Error>> {
+        let real = |path: &Path| std::fs::canonicalize(path).ok();
+        if real(&self.options.data).is_some_and(|data| real(&self.folder) == Some(data)) {
+            return usage("--output: a run lies in another folder than its frames (--data)");
+        }
         if let Some(folder) = &self.tensorboard {
             self.keep_off("--tensorboard", folder)?;
             place::folder(folder)?;
