@@ -140,6 +140,11 @@ impl Link<'_> {
 pub(super) fn has_card(host: &Host) -> Result<(), Verdict> {
     if !host.rails.is_empty() {
         Ok(())
+    } else if host.lost_card() {
+        Err(not_examined(format!(
+            "needs the ConnectX-7 of {} (cluster.links)",
+            host.name
+        )))
     } else if host.lists_devices {
         Err(not_applicable(&format!("{} has no ConnectX-7", host.name)))
     } else {

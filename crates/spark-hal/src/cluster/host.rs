@@ -93,6 +93,11 @@ impl Host {
             .collect()
     }
 
+    /// Whether it is a machine that is sold with a ConnectX-7, and has none.
+    pub(super) fn lost_card(&self) -> bool {
+        self.lists_devices && self.rails.is_empty() && self.machine.is_dgx_spark()
+    }
+
     /// The rails of those ports.
     pub(super) fn used_rails(&self) -> Vec<&Rail> {
         self.used_ports().into_iter().flatten().collect()

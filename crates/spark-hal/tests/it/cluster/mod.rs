@@ -69,6 +69,23 @@ fn links() {
 }
 
 #[test]
+fn a_spark_whose_card_is_gone_is_no_machine_without_one() {
+    let gone = [0, 1].iter().fold(Patients::twins(), |twins, function| {
+        twins
+            .without(&format!("/sys/bus/pci/devices/0000:01:00.{function}"))
+            .without(&format!("/sys/bus/pci/devices/0002:01:00.{function}"))
+    });
+    gone.has(
+        "cluster.links",
+        Severity::Error,
+        "spark-2: /sys/bus/pci/devices",
+    );
+    for id in ["cluster.mtu", "cluster.gid", "cluster.memlock"] {
+        gone.is_not_examined(id, "needs the ConnectX-7 of spark-2");
+    }
+}
+
+#[test]
 fn machines_without_a_card_are_none_of_a_cluster() {
     let mut mixed = Patients::twins();
     mixed.trees[1] = crate::recorded::Tree::of("rtx-4090-pc");
