@@ -150,6 +150,12 @@ fn labelled(link: &Link<'_>, label: &str) -> Result<String, Verdict> {
         )));
     };
     let ways = Way::of(link);
+    if ways.iter().any(Way::is_untold) {
+        return Err(not_examined(format!(
+            "needs a measurement of which MPI was told the way, as {} was not: add --mca pml ucx, or for TCP --mca pml ob1",
+            link.file
+        )));
+    }
     let is_alone = ways
         .iter()
         .all(|way| way.is_of_rails() && way.rails.len() == 1);
@@ -157,7 +163,7 @@ fn labelled(link: &Link<'_>, label: &str) -> Result<String, Verdict> {
     match is_alone && is_it {
         true => Ok(rail.name()),
         false => Err(not_examined(format!(
-            "needs MPI limited to {label}, as {} calls itself: mpirun -x UCX_NET_DEVICES={}:1, or for TCP --mca btl_tcp_if_include {}",
+            "needs MPI limited to {label}, as {} calls itself: mpirun -x UCX_NET_DEVICES={}:1, or for TCP --mca pml ob1 --mca btl_tcp_if_include {}",
             link.file,
             rail.function.rdma_device,
             rail.name()

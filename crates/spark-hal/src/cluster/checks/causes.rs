@@ -15,12 +15,12 @@ use crate::reading::Reading;
 
 use super::super::facts::{Link, of_rail};
 use super::super::host::{Host, Rail};
-use super::way::{Way, is_without_rdma};
+use super::way::Way;
 
 /// Lanes of a function's PCIe link.
 const PCIE_LANES: u8 = 4;
 
-const NAME_RAILS: &str = "name the rails and measure again: -x UCX_NET_DEVICES=rocep1s0f0:1,roceP2p1s0f0:1, or for TCP their networks with --mca btl_tcp_if_include";
+const NAME_RAILS: &str = "name the rails and measure again: -x UCX_NET_DEVICES=rocep1s0f0:1,roceP2p1s0f0:1, or for TCP their networks with --mca pml ob1 --mca btl_tcp_if_include";
 
 /// A cause, and what speaks for it.
 pub(super) struct Cause {
@@ -110,7 +110,7 @@ impl Slow<'_, '_> {
     /// The card says that all is well, and moves an eighth.
     fn began_wrong(&self) -> Option<Cause> {
         const FULL_SPEED_MBPS: u64 = 200_000;
-        if !(8.0..=25.0).contains(&self.gbps) {
+        if !(8.0..=25.0).contains(&self.gbps) || self.ways.iter().any(Way::is_untold) {
             return None;
         }
         let mut evidence = Vec::new();
@@ -203,10 +203,13 @@ impl Slow<'_, '_> {
     }
 
     fn unknown(&self) -> Cause {
-        let ranks =
-            [self.link.pair.a, self.link.pair.b].map(|rank| &self.link.measurement.ranks[rank]);
-        let by_tcp = ranks.iter().any(|rank| is_without_rdma(rank));
+        let by_tcp = self.ways.iter().any(|way| way.is_without_rdma);
+        let is_untold = self.ways.iter().any(Way::is_untold);
         let (what, fix) = match by_tcp {
+            _ if is_untold => (
+                "no cause is known, as MPI was not told whether to go by UCX or by TCP",
+                "measure again with --mca pml ucx, or for TCP with --mca pml ob1",
+            ),
             true => (
                 "messages went by TCP, and 190 Gb/s were measured by RDMA",
                 "measure by RDMA: mpirun --mca pml ucx -x UCX_NET_DEVICES=rocep1s0f0:1,roceP2p1s0f0:1",
