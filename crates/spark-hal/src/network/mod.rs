@@ -39,8 +39,10 @@ pub struct Network {
     pub functions: Vec<Function>,
     /// The functions that share a QSFP port: indices into `functions`.
     pub ports: Vec<Vec<usize>>,
-    /// Hard limit of locked memory in bytes; `u64::MAX` for unlimited.
+    /// Memory in bytes that a process may lock, which the soft limit says; `u64::MAX` for unlimited.
     pub memlock_limit_bytes: Reading<u64>,
+    /// What a process may raise that to by itself: the hard limit.
+    pub memlock_most_bytes: Reading<u64>,
     /// Whether the machine's IPv4 addresses could be read; records that may be published leave them out.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub tells_addresses: bool,
@@ -87,7 +89,8 @@ impl Network {
         Self {
             ports: pair(&functions),
             functions,
-            memlock_limit_bytes: memlock_limit(root),
+            memlock_limit_bytes: memlock_limit(root, 0),
+            memlock_most_bytes: memlock_limit(root, 1),
             tells_addresses: addresses.are_known,
         }
     }
@@ -199,8 +202,8 @@ fn pair(functions: &[Function]) -> Vec<Vec<usize>> {
     ports.into_values().collect()
 }
 
-/// `Max locked memory         8388608              unlimited            bytes`
-fn memlock_limit(root: &Root) -> Reading<u64> {
+/// `Max locked memory         8388608              unlimited            bytes`: the soft limit, which is enforced, and the hard one.
+fn memlock_limit(root: &Root, which: usize) -> Reading<u64> {
     const PATH: &str = "/proc/self/limits";
     root.text(PATH).and_then(|text| {
         let Some(line) = text
@@ -209,7 +212,7 @@ fn memlock_limit(root: &Root) -> Reading<u64> {
         else {
             return Reading::NotSupported;
         };
-        match line.split_whitespace().nth(1) {
+        match line.split_whitespace().nth(which) {
             Some("unlimited") => Reading::Value(u64::MAX),
             Some(word) => match word.parse() {
                 Ok(bytes) => Reading::Value(bytes),

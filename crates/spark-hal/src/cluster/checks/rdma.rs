@@ -100,7 +100,10 @@ fn memlock(cluster: &Cluster) -> Verdict {
     let (mut small, mut unseen) = (Vec::new(), None);
     for host in &cluster.hosts {
         let limit = &host.machine.network.memlock_limit_bytes;
-        let place = format!("{}: /proc/self/limits Max locked memory", host.name);
+        let place = format!(
+            "{}: /proc/self/limits Max locked memory, soft limit",
+            host.name
+        );
         match known(limit, || place.clone()) {
             Ok(_) if host.is_of_root => {
                 unseen = unseen.or(Some(not_examined(format!(
@@ -108,7 +111,15 @@ fn memlock(cluster: &Cluster) -> Verdict {
                     host.name
                 ))));
             }
-            Ok(limit) if *limit < ENOUGH_LOCKED_BYTES => small.push(seen(place, gibibytes(*limit))),
+            Ok(limit) if *limit < ENOUGH_LOCKED_BYTES => {
+                let most = host.machine.network.memlock_most_bytes.as_value();
+                let can_raise = most.is_some_and(|most| *most >= ENOUGH_LOCKED_BYTES);
+                let said = match can_raise {
+                    true => ", and `ulimit -l hard` raises it for one shell of bash",
+                    false => "",
+                };
+                small.push(seen(place, format!("{}{said}", gibibytes(*limit))));
+            }
             Ok(_) => {}
             Err(verdict) => unseen = unseen.or(Some(verdict)),
         }

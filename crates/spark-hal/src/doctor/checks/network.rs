@@ -236,6 +236,14 @@ fn nccl(facts: &Facts) -> Verdict {
     )
 }
 
+/// A limit of locked memory, in words.
+fn locked(limit: &Reading<u64>) -> String {
+    match limit {
+        Reading::Value(u64::MAX) => "any amount".to_owned(),
+        other => format!("{other} bytes"),
+    }
+}
+
 fn memlock(facts: &Facts) -> Verdict {
     let network = &facts.machine.network;
     if let Some(verdict) = no_card(facts) {
@@ -248,7 +256,13 @@ fn memlock(facts: &Facts) -> Verdict {
                 "only {} may be locked: registering memory for RDMA fails",
                 gibibytes(limit)
             ),
-            vec![seen("/proc/self/limits Max locked memory", limit)],
+            vec![seen(
+                "/proc/self/limits Max locked memory, soft limit",
+                format!(
+                    "{limit}; {} may be asked for",
+                    locked(&network.memlock_most_bytes)
+                ),
+            )],
             "add `* hard memlock unlimited` and `* soft memlock unlimited` to \
              /etc/security/limits.conf and log in again",
         ),

@@ -234,6 +234,11 @@ fn memlock() {
         Severity::Warning,
         "spark-2: /proc/self/limits",
     );
+    // The kernel enforces the soft limit; the hard one says what it may be raised to.
+    let limit = "== /proc/self/limits\nMax locked memory         8388608              unlimited            bytes\n";
+    Patients::twins()
+        .with(limit)
+        .has("cluster.memlock", Severity::Warning, "ulimit -l");
     Patients::twins()
         .without("/proc/self/limits")
         .is_not_examined("cluster.memlock", "spark-2: /proc/self/limits");
