@@ -171,7 +171,7 @@ pub(super) fn unknown_carrier(host: &Host) -> Option<String> {
 }
 
 /// The two names of one machine, of which one may lack the domain.
-fn is_same(one: &str, other: &str) -> bool {
+pub(super) fn is_same(one: &str, other: &str) -> bool {
     let first = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
     let (short, long) = match one.contains('.') {
         true => (other, one),
@@ -197,6 +197,14 @@ pub(super) fn knows_addresses(host: &Host) -> Result<(), Verdict> {
             host.name
         ))),
     }
+}
+
+/// What it takes to know who holds an address of a network that two interfaces are in.
+pub(super) fn unsettled(host: &Host, rail: &Rail) -> Verdict {
+    not_examined(format!(
+        "needs the identifiers of {} on {}: another interface is in its network, and /proc/net does not say which of them has an address: {RECORD}",
+        rail.function.rdma_device, host.name
+    ))
 }
 
 /// The value of each, or what is missing.

@@ -129,6 +129,18 @@ impl Rail {
             .any(|own| own.as_value().is_some_and(|own| own == name))
     }
 
+    /// Addresses that it or another interface in its network has.
+    pub(super) fn possible_ipv4(&self) -> &[Ipv4Addr] {
+        let all = &self.function.possible_addresses;
+        &all[..all.len().min(MOST_ADDRESSES)]
+    }
+
+    /// Whether it is in a network of another.
+    pub(super) fn shares_network(&self, other: &Self) -> bool {
+        let mut of_other = other.function.networks.iter();
+        of_other.any(|network| self.function.networks.contains(network))
+    }
+
     pub(super) fn ipv4(&self) -> Vec<Ipv4Addr> {
         let addresses = self.function.addresses.iter();
         let only_v4 = |address: &IpAddr| match address {

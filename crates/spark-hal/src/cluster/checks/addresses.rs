@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 
 use crate::doctor::{Check, Examination, Severity, Verdict, seen};
 
-use super::super::facts::{Cluster, Used, known, knows_addresses, of_rail};
+use super::super::facts::{Cluster, Used, known, knows_addresses, of_rail, unsettled};
 use super::super::host::{Host, Rail};
 use super::concluded::{PLAYBOOK, concluded};
 
@@ -51,38 +51,33 @@ fn addresses(cluster: &Cluster) -> Verdict {
         Ok(used) => used,
         Err(verdict) => return verdict,
     };
-    let mut holders: BTreeMap<Ipv4Addr, Vec<(&Host, &Rail)>> = BTreeMap::new();
-    let mut without = Vec::new();
-    for (host, rails) in &used {
+    // By the machine's place in the cluster: two of them may have one name.
+    let mut holders: BTreeMap<Ipv4Addr, Vec<(usize, &Host, &Rail)>> = BTreeMap::new();
+    let (mut without, mut unseen) = (Vec::new(), None);
+    for (number, (host, rails)) in used.iter().enumerate() {
         for rail in rails {
-            // Of two interfaces in one network the kernel's files do not say which has the address.
-            let is_shared = rails.iter().any(|other| {
-                other.name() != rail.name()
-                    && other
-                        .function
-                        .networks
-                        .iter()
-                        .any(|network| rail.function.networks.contains(network))
-            });
-            if rail.ipv4().is_empty() && !is_shared {
-                without.push(seen(
+            let possible = rail.possible_ipv4();
+            match (rail.ipv4().is_empty(), possible.is_empty()) {
+                (true, true) => without.push(seen(
                     format!("{}: /proc/net: {}", host.name, rail.name()),
                     "no IPv4 address",
-                ));
+                )),
+                (true, false) => unseen = unseen.or_else(|| Some(unsettled(host, rail))),
+                (false, _) => {}
             }
-            for address in rail.ipv4() {
-                holders.entry(address).or_default().push((host, rail));
+            for address in rail.ipv4().iter().chain(possible) {
+                let of_address = holders.entry(*address).or_default();
+                of_address.push((number, host, rail));
             }
         }
     }
     let twice = holders.iter().filter(|(_, holders)| {
-        let mut names = holders.iter().map(|(host, _)| &host.name);
-        let first = names.next();
-        names.any(|name| Some(name) != first)
+        let first = holders[0].0;
+        holders.iter().any(|(number, ..)| *number != first)
     });
     let twice: Vec<_> = twice
         .flat_map(|(address, holders)| {
-            holders.iter().map(move |(host, rail)| {
+            holders.iter().map(move |(_, host, rail)| {
                 seen(
                     format!("{}: /proc/net: {}", host.name, rail.name()),
                     address,
@@ -104,7 +99,7 @@ fn addresses(cluster: &Cluster) -> Verdict {
         "half of a port in use has no IPv4 address: 100 instead of 200 Gb/s",
         without,
         "give both interfaces of the port an address, each in a network of its own: /etc/netplan/40-cx7.yaml of NVIDIA's connect-two-sparks playbook",
-        None,
+        unseen,
     )
 }
 
@@ -122,17 +117,17 @@ fn networks(cluster: &Cluster) -> Verdict {
             };
             let mut others = of_others().flat_map(|(_, rails)| rails);
             let own = &rail.function.networks;
-            let is_in = |other: &Rail| {
-                other
-                    .function
-                    .networks
-                    .iter()
-                    .any(|network| own.contains(network))
-            };
+            let is_in = |other: &Rail| rail.shares_network(other);
             let place = format!("{}: /proc/net/route: {}", host.name, rail.name());
             let names: Vec<String> = own.iter().map(ToString::to_string).collect();
             let siblings = rails.iter().filter(|other| other.name() != rail.name());
-            if siblings.into_iter().any(|other| is_in(other)) {
+            let of_others = host.machine.network.shared_networks.iter();
+            let other = of_others.filter(|(_, network)| own.contains(network));
+            let other: Vec<&str> = other.map(|(interface, _)| interface.as_str()).collect();
+            if !other.is_empty() {
+                let said = format!("{}, and {} too", names.join(", "), other.join(", "));
+                shared.push(seen(place, said));
+            } else if siblings.into_iter().any(|other| is_in(other)) {
                 shared.push(seen(place, names.join(", ")));
             } else if !own.is_empty() && !others.any(|other| is_in(other)) {
                 lonely.push(seen(place, names.join(", ")));
@@ -142,9 +137,10 @@ fn networks(cluster: &Cluster) -> Verdict {
     if !shared.is_empty() {
         return concluded(
             Severity::Warning,
-            "two interfaces of a machine are in one network: what leaves by one of them is all that is used",
+            "two interfaces of a machine are in one network, and TCP leaves by one of them alone (NVIDIA's spark_cluster_setup.py puts both halves of a port \
+             into one; its playbook for a switch asks for different ones)",
             shared,
-            "give each interface a network of its own in netplan: 192.168.100.0/24 and 192.168.101.0/24",
+            "give each interface a network of its own in netplan: 192.168.100.0/24 and 192.168.101.0/24, and neither that of another interface",
             None,
         );
     }

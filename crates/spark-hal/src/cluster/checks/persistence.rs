@@ -1,9 +1,11 @@
 //! Netplan: what the rails have now they have after the next start too.
 
+use std::net::Ipv4Addr;
+
 use crate::doctor::{Check, Examination, Severity, Verdict, not_examined, seen};
 use crate::reading::{Failure, Reading};
 
-use super::super::facts::{Cluster, knows_addresses};
+use super::super::facts::{Cluster, knows_addresses, unsettled};
 use super::super::host::{Host, Rail};
 use super::super::netplan::Declared;
 use super::concluded::concluded;
@@ -37,6 +39,18 @@ fn netplan(cluster: &Cluster) -> Verdict {
             }
         };
         for rail in rails.iter().filter(|rail| rail.has_carrier()) {
+            // Who has such an address is not known, and so neither who keeps it.
+            let is_declared = |address: &&Ipv4Addr| {
+                let mut rails = rails.iter();
+                rails.any(|rail| {
+                    let declared = netplan.interfaces.get(&rail.name());
+                    declared.is_some_and(|declared| declared.keeps(**address))
+                })
+            };
+            let possible = rail.possible_ipv4();
+            if possible.iter().filter(is_declared).count() < possible.len() {
+                unseen = unseen.or_else(|| Some(unsettled(host, rail)));
+            }
             let nothing = Declared::default();
             let declared = netplan.interfaces.get(&rail.name()).unwrap_or(&nothing);
             for (of, said) in losses(rail, declared) {

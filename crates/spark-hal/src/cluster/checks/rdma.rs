@@ -37,7 +37,6 @@ fn gid(cluster: &Cluster) -> Verdict {
     let (mut indexes, mut evidence) = (BTreeSet::new(), Vec::new());
     let (mut missing, mut unseen) = (Vec::new(), None);
     for (host, rails) in &used {
-        let addresses: BTreeSet<Ipv4Addr> = rails.iter().flat_map(|rail| rail.ipv4()).collect();
         for rail in rails.iter().filter(|rail| rail.has_carrier()) {
             let device = rail.function.rdma_device.to_string();
             let place = || format!("gids of {device} on {}: {RECORD}", host.name);
@@ -49,6 +48,9 @@ fn gid(cluster: &Cluster) -> Verdict {
                     continue;
                 }
             };
+            // Its own ones, where it is known which these are.
+            let (own, possible) = (rail.ipv4(), rail.possible_ipv4());
+            let addresses: BTreeSet<&Ipv4Addr> = own.iter().chain(possible).collect();
             let place = format!("{}: /sys/class/infiniband/{device}/ports/1/gids", host.name);
             let of_address = gids
                 .iter()

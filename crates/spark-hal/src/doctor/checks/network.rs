@@ -122,12 +122,19 @@ fn port(facts: &Facts) -> Verdict {
                     _ => format!("not up ({})", half.has_carrier),
                 },
             ));
-        } else if !half.addresses.iter().any(is_given) {
+        } else if !half.addresses.iter().any(is_given) && half.possible_addresses.is_empty() {
             evidence.push(seen(format!("/proc/net: {}", half.name()), "no address"));
         }
     }
     if evidence.is_empty() {
-        return Verdict::Passed;
+        let has_none = |half: &&&Function| has_carrier(half) && !half.addresses.iter().any(is_given);
+        return match ports.iter().flatten().find(has_none) {
+            None => Verdict::Passed,
+            Some(half) => not_examined(format!(
+                "needs the RDMA table of {0}, as another interface is in its network: which of them has an address /proc/net does not say",
+                half.name()
+            )),
+        };
     }
     found(
         Severity::Warning,

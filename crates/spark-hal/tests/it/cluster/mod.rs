@@ -164,7 +164,12 @@ fn addresses_and_networks() {
     let one_network = addresses(&[(first, [192, 168, 100, 11]), (second, [192, 168, 100, 12])]);
     let shared = Patients::twins().with(&one_network);
     shared.has("cluster.networks", Severity::Warning, "192.168.100.0/24");
-    shared.passes("cluster.addresses");
+    // Which of the two has the second address its table says, and nothing else does.
+    shared.is_not_examined("cluster.addresses", "identifiers of roceP2p1s0f0");
+    Patients::twins()
+        .with(&one_network)
+        .with(&gids(1, 3, [192, 168, 100, 12]))
+        .passes("cluster.addresses");
     let elsewhere = addresses(&[(first, [192, 168, 100, 11]), (second, [192, 168, 102, 11])]);
     Patients::twins()
         .with(&elsewhere)
@@ -178,6 +183,40 @@ fn addresses_and_networks() {
     ] {
         published.is_not_examined(id, "sparkpilot cluster record");
     }
+}
+
+/// A management network with the numbers of a rail's, whose interface stands first in the kernel's table.
+#[test]
+fn an_address_goes_to_the_rail_whose_table_has_it() {
+    let [(first, ..), (second, ..)] = RAILS;
+    let shared = addresses(&[
+        ("enP7s7", [192, 168, 100, 61]),
+        (first, [192, 168, 100, 11]),
+        (second, [192, 168, 101, 11]),
+    ]);
+    let twins = Patients::twins().with(&shared);
+    for id in ["cluster.addresses", "cluster.gid", "cluster.netplan"] {
+        twins.passes(id);
+    }
+    twins.has(
+        "cluster.networks",
+        Severity::Warning,
+        "192.168.100.0/24, and enP7s7 too",
+    );
+    let (_, device, function) = RAILS[0];
+    let table = format!("/sys/bus/pci/devices/{function}/infiniband/{device}/ports/1/gids");
+    let unread = Patients::twins().with(&shared).without(&table);
+    for id in ["cluster.addresses", "cluster.netplan", "cluster.gid"] {
+        unread.is_not_examined(id, "");
+    }
+    // Its table has none: the address is the other interface's.
+    Patients::twins()
+        .with(&addresses(&[
+            ("enP7s7", [192, 168, 100, 61]),
+            (first, [192, 168, 100, 61]),
+            (second, [192, 168, 101, 11]),
+        ]))
+        .has("cluster.addresses", Severity::Warning, "enp1s0f0np0");
 }
 
 #[test]
@@ -217,6 +256,10 @@ fn gid() {
     Patients::twins()
         .with(&gids(1, 3, [192, 168, 101, 99]))
         .has("cluster.gid", Severity::Error, "roceP2p1s0f0");
+    // One of the other half's address is not its own.
+    Patients::twins()
+        .with(&gids(1, 3, [192, 168, 100, 11]))
+        .has("cluster.gid", Severity::Error, "roceP2p1s0f0");
     // The same identifier for the first version of RoCE is another one.
     Patients::twins()
         .with(&format!("== {}/gid_attrs/types/3\nIB/RoCE v1\n", table(0)))
@@ -252,6 +295,24 @@ fn names() {
     Patients::twins()
         .with("== /proc/sys/kernel/hostname\nSpark-1\n")
         .has("cluster.names", Severity::Warning, "hostname");
+    // With and without its domain it is one machine; in two domains there are two.
+    let named = |first: &str, second: &str| {
+        let twins = Patients::twins();
+        for (tree, name) in twins.trees.iter().zip([first, second]) {
+            tree.add(&format!("== /proc/sys/kernel/hostname\n{name}\n"));
+        }
+        twins
+    };
+    named("spark-1.lab.local", "spark-1").has("cluster.names", Severity::Warning, "lab.local");
+    named("spark-1.lab", "spark-1.den").passes("cluster.names");
+    // Two machines of one name that have the same address are two machines.
+    let [(first, ..), (second, ..)] = RAILS;
+    named("spark", "spark")
+        .with(&addresses(&[
+            (first, [192, 168, 100, 10]),
+            (second, [192, 168, 101, 11]),
+        ]))
+        .has("cluster.addresses", Severity::Error, "192.168.100.10");
     Patients::twins()
         .without("/proc/sys/kernel/hostname")
         .is_not_examined("cluster.names", "record");
