@@ -150,7 +150,7 @@ fn a_slow_link_is_found_with_its_cause() {
     let folder = patients();
     folder.write(
         "both.json",
-        measurement(None, "rocep1s0f0:1,roceP2p1s0f0:1", 13.1),
+        measurement(None, "rocep1s0f0:1,roceP2p1s0f0:1", 26.2),
     );
     let report = json(&folder, &MEASURED);
     let slow = check(&report, "cluster.bandwidth");
@@ -160,7 +160,7 @@ fn a_slow_link_is_found_with_its_cause() {
     );
     let message = slow["message"].as_str().unwrap();
     assert!(
-        message.contains("spark-1 and spark-2 move 13.1 of 190 Gb/s"),
+        message.contains("spark-1 and spark-2 move 26.2 of 190 Gb/s"),
         "{message}"
     );
     let strict = run(&folder, &[&DOCTOR[..], &MEASURED, &["--strict"]].concat());
@@ -173,7 +173,7 @@ fn a_slow_link_is_found_with_its_cause() {
     assert!(
         strict
             .stdout
-            .contains("both.json: spark-1 to spark-2: 13.10 Gb/s"),
+            .contains("both.json: spark-1 to spark-2: 26.20 Gb/s"),
         "{}",
         strict.stdout
     );

@@ -82,7 +82,7 @@ impl Cluster {
         self.needs_two_hosts()?;
         if self.measurements.is_empty() {
             return Err(not_examined(
-                "needs a measurement: mpirun -np 2 --host SPARK_1,SPARK_2 --map-by node sparkpilot-mpi measure --output FILE",
+                "needs a measurement: mpirun -np 2 --host SPARK_1,SPARK_2 --map-by node --mca pml ucx sparkpilot-mpi measure --output FILE",
             ));
         }
         let mut links = Vec::new();
@@ -134,6 +134,17 @@ impl Link<'_> {
         let is_end = |host: &Host| self.ends.iter().any(|end| std::ptr::eq(*end, host));
         is_end(one) && is_end(other)
     }
+}
+
+/// The rails in use of a host that may lead to another: those in a network of it, and those whose network is not known. In a ring of three a rail
+/// leads to one of the others alone.
+pub(super) fn leading<'a>(host: &'a Host, other: &Host) -> Vec<&'a Rail> {
+    let there = other.used_rails();
+    let leads_there = |rail: &&Rail| {
+        rail.function.networks.is_empty() || there.iter().any(|other| rail.shares_network(other))
+    };
+    let rails = host.used_rails().into_iter();
+    rails.filter(leads_there).collect()
 }
 
 /// Whether a host has a ConnectX-7; if not, what that says.

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
-use crate::doctor::{Check, Examination, Severity, Verdict, seen};
+use crate::doctor::{Check, Examination, Severity, Verdict, not_examined, seen};
+use crate::network::Ipv4Network;
 
 use super::super::facts::{Cluster, Used, known, knows_addresses, of_rail, unsettled};
 use super::super::host::{Host, Rail};
@@ -170,18 +171,41 @@ fn mtu(cluster: &Cluster) -> Verdict {
         Ok(used) => used,
         Err(verdict) => return verdict,
     };
-    let (mut all, mut unseen) = (Vec::new(), None);
+    // Those that reach each other, which are in one network. Of rails in none that is known, every one of two machines may be joined to every other.
+    let mut groups: BTreeMap<Option<Ipv4Network>, Vec<(u32, String)>> = BTreeMap::new();
+    let mut unseen = None;
     for (host, rails) in &used {
         for rail in rails.iter().filter(|rail| rail.has_carrier()) {
             let place = of_rail(host, rail, "mtu");
-            match known(&rail.function.mtu, || place.clone()) {
-                Ok(mtu) => all.push((*mtu, place)),
-                Err(verdict) => unseen = unseen.or(Some(verdict)),
+            let mtu = match known(&rail.function.mtu, || place.clone()) {
+                Ok(mtu) => *mtu,
+                Err(verdict) => {
+                    unseen = unseen.or(Some(verdict));
+                    continue;
+                }
+            };
+            let networks = rail.function.networks.iter().map(|network| Some(*network));
+            let networks: Vec<_> = networks.collect();
+            let networks = if networks.is_empty() { vec![None] } else { networks };
+            for network in networks {
+                groups.entry(network).or_default().push((mtu, place.clone()));
             }
         }
     }
-    let smallest = all.iter().map(|(mtu, _)| *mtu).min().unwrap_or(LARGE_MTU);
-    let differ = all.iter().any(|(mtu, _)| *mtu != smallest);
+    let differs = |group: &Vec<(u32, String)>| group.iter().any(|(mtu, _)| *mtu != group[0].0);
+    let unknown = groups.get(&None).is_some_and(differs);
+    if unknown && used.len() > 2 {
+        groups.remove(&None);
+        unseen = unseen.or_else(|| Some(not_examined("needs an address of every rail (cluster.addresses): which of them reach each other is not known")));
+    }
+    let differ = groups.values().any(differs);
+    let mut all: Vec<(u32, String)> = Vec::new();
+    for group in groups.into_values() {
+        if !differ || differs(&group) {
+            all.extend(group);
+        }
+    }
+    all.dedup();
     let shown = all.iter().filter(|(mtu, _)| differ || *mtu < LARGE_MTU);
     let evidence = shown.map(|(mtu, place)| seen(place, mtu)).collect();
     let fix = format!(
