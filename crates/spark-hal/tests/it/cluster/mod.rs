@@ -378,14 +378,40 @@ fn what_a_restart_takes_away() {
     Patients::twins()
         .without("/etc/netplan/40-cx7.yaml")
         .is_not_examined("cluster.netplan", "root alone may read");
-    // Such a netplan gets into no record: it is said when the record is made.
-    let by_match = "network:\n  ethernets:\n    fast:\n      match: {name: enp1s0f0np0}\n";
-    let live = Patients::twins().with(&entry(by_match)).examine_live();
-    let Some(Verdict::NotExamined(why)) = live.verdict("cluster.netplan") else {
-        panic!("{:?}", live.verdict("cluster.netplan"));
-    };
-    assert!(
-        why.contains("spark-2") && why.contains("interfaces by their names"),
-        "{why}"
+    // What is not understood is said in the record as in the files, and for the interface that it is about.
+    let twins = |text: &str| Patients::twins().with(&entry(text));
+    let by_address = netplan(11) + "    fast:\n      match: {macaddress: MUST-NOT-APPEAR}\n";
+    twins(&by_address).is_not_examined("cluster.netplan", "spark-2 that is understood: line 15 (`macaddress`)");
+    let of_another = netplan(11) + "    lan:\n      match: {macaddress: MUST-NOT-APPEAR}\n      set-name: enP7s7\n";
+    twins(&of_another).passes("cluster.netplan");
+    let by_name = netplan(11).replace(
+        "    enp1s0f0np0:\n",
+        "    NM-1:\n      match: {name: \"enp1s0f0*\"}\n",
     );
+    twins(&by_name).passes("cluster.netplan");
+    let flow = "network: {ethernets: {enp1s0f0np0: {addresses: [192.168.100.11/24], mtu: 9000}}}\n";
+    twins(flow).has("cluster.netplan", Severity::Warning, "192.168.101.11 is not there");
+    let joined = netplan(11).replace("192.168.101.11/24", "192.168.101.11/24network:");
+    twins(&joined).is_not_examined("cluster.netplan", "line 13 (`addresses`)");
+    // Packets that are shorter than netplan has them.
+    let shorter = "== /sys/class/net/enp1s0f0np0/mtu\n1500\n";
+    Patients::twins().with(shorter).has(
+        "cluster.netplan",
+        Severity::Note,
+        "netplan apply was not run",
+    );
+    // A half without a link is not passed.
+    Patients::twins()
+        .with("== /sys/class/net/enP2p1s0f0np0/carrier\n0\n")
+        .is_not_examined("cluster.netplan", "a link of enP2p1s0f0np0 on spark-2");
+    // NVIDIA's script puts both halves into one network: either may declare an address.
+    let one_network = addresses(&[(first, [192, 168, 100, 11]), (second, [192, 168, 100, 12])]);
+    let declared = netplan(11)
+        .replace("192.168.100.11/24", "192.168.100.12/24")
+        .replace("192.168.101.11/24", "192.168.100.11/24");
+    let both = twins(&declared)
+        .with(&one_network)
+        .with(&gids(1, 3, [192, 168, 100, 12]));
+    both.passes("cluster.netplan");
+    both.has("cluster.networks", Severity::Warning, "spark_cluster_setup.py");
 }
