@@ -249,7 +249,8 @@ fn this_machine_is_recorded_with_a_copied_netplan_and_examined() {
         "netplan.txt",
         "network:\n  ethernets:\n    e0:\n      addresses: [10.0.0.1/24]\n",
     );
-    folder.write("wrong.txt", "network:\n  ethernets:\n    e0: {mtu: 1}\n");
+    folder.write("wrong.txt", "network:\n  ethernets: SECRET\n");
+    folder.write("empty.txt", "\n");
     let record = |more: &[&str]| run(&folder, &[&["cluster", "record"], more].concat());
     let written = record(&["--netplan", "netplan.txt", "here.txt"]);
     assert_eq!(written.code, Some(0), "{}", written.stderr);
@@ -264,10 +265,14 @@ fn this_machine_is_recorded_with_a_copied_netplan_and_examined() {
     let refused = record(&["--netplan", "wrong.txt", "there.txt"]);
     assert_eq!(refused.code, Some(3), "{}", refused.stderr);
     assert!(
-        refused.stderr.contains("wrong.txt") && refused.stderr.contains("line 3"),
+        refused.stderr.contains("wrong.txt") && refused.stderr.contains("line 2"),
         "{}",
         refused.stderr
     );
+    assert!(!refused.stderr.contains("SECRET"), "{}", refused.stderr);
+    let empty = record(&["--netplan", "empty.txt", "there.txt"]);
+    assert_eq!(empty.code, Some(3), "{}", empty.stderr);
+    assert!(empty.stderr.contains("it is empty"), "{}", empty.stderr);
     assert!(!folder.path("there.txt").exists());
     let examined = run(
         &folder,

@@ -6,8 +6,10 @@ use std::net::Ipv4Addr;
 use crate::bytes::gibibytes;
 use crate::doctor::{Check, Examination, Severity, Verdict, not_examined, seen};
 use crate::network::{ENOUGH_LOCKED_BYTES, GidKind};
+use crate::reading::Reading;
 
 use super::super::facts::{Cluster, RECORD, has_card, known, knows_addresses};
+use super::super::host::Rail;
 use super::concluded::concluded;
 
 pub(super) const CHECKS: &[Examination<Cluster>] = &[
@@ -36,7 +38,16 @@ fn gid(cluster: &Cluster) -> Verdict {
     };
     let (mut indexes, mut evidence) = (BTreeSet::new(), Vec::new());
     let (mut missing, mut unseen) = (Vec::new(), None);
+    let mut bare = Vec::new();
     for (host, rails) in &used {
+        let has_device = |rail: &Rail| rail.function.rdma_device != Reading::NotSupported;
+        if !host.rails.iter().any(has_device) {
+            bare.extend(rails.iter().map(|rail| {
+                let path = rail.function.pci.path();
+                seen(format!("{}: {path}/infiniband", host.name), "not there")
+            }));
+            continue;
+        }
         for rail in rails.iter().filter(|rail| rail.has_carrier()) {
             let device = rail.function.rdma_device.to_string();
             let place = || format!("gids of {device} on {}: {RECORD}", host.name);
@@ -70,6 +81,15 @@ fn gid(cluster: &Cluster) -> Verdict {
                 }
             }
         }
+    }
+    if !bare.is_empty() {
+        return concluded(
+            Severity::Error,
+            "a machine has no RDMA device: the kernel's driver of them (mlx5_ib) is not loaded, and nothing goes by RDMA",
+            bare,
+            "sudo modprobe mlx5_ib   # and look for it in: lsmod; then record the machine again",
+            None,
+        );
     }
     if !missing.is_empty() {
         return concluded(

@@ -270,6 +270,16 @@ fn gid() {
 }
 
 #[test]
+fn a_machine_without_rdma_devices_lacks_a_driver() {
+    let bare = ["0000:01:00.0", "0000:01:00.1", "0002:01:00.0", "0002:01:00.1"]
+        .iter()
+        .fold(Patients::twins(), |twins, function| {
+            twins.without(&format!("/sys/bus/pci/devices/{function}/infiniband"))
+        });
+    bare.has("cluster.gid", Severity::Error, "modprobe mlx5_ib");
+}
+
+#[test]
 fn memlock() {
     let limit = "== /proc/self/limits\nMax locked memory         8388608              8388608            bytes\n";
     Patients::twins().with(limit).has(
