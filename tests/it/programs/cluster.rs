@@ -1,6 +1,7 @@
 //! `sparkpilot cluster`: records of two machines and measurements between them, as the program reads and makes them.
 
 use std::fs;
+use std::io::Write as _;
 use std::path::Path;
 
 use ::sparkpilot::hal::cluster::{Clock, Measurement, Pair, Rank, Spread};
@@ -285,4 +286,38 @@ fn this_machine_is_recorded_with_a_copied_netplan_and_examined() {
         "{}",
         examined.stdout
     );
+}
+
+/// As `sudo awk 1 /etc/netplan/*.yaml | sparkpilot cluster record --netplan - FILE` does it.
+#[test]
+fn a_netplan_is_read_from_a_pipe_and_its_content_never_shown() {
+    let folder = patients();
+    let record = |text: &[u8]| {
+        let (reader, mut writer) = std::io::pipe().expect("a pipe");
+        writer.write_all(text).expect("it fits the pipe");
+        drop(writer);
+        let file = folder.path("piped.txt").into_os_string();
+        let mut program = Program::at(Path::new(env!("CARGO_BIN_EXE_sparkpilot")))
+            .args(["cluster", "record", "--netplan", "-"].map(std::ffi::OsString::from))
+            .args([file]);
+        program.command.stdin(reader);
+        program.run()
+    };
+    let written = record(b"network:\n  ethernets:\n    e0:\n      mtu: 9000\n");
+    assert_eq!(written.code, Some(0), "{}", written.stderr);
+    let text = fs::read_to_string(folder.path("piped.txt")).unwrap();
+    assert!(text.contains("== /etc/netplan/recorded.yaml"), "{text}");
+    for (wrong, words) in [
+        (&b"network:\n  ethernets: SECRET\n"[..], "line 2"),
+        (b"", "it is empty"),
+    ] {
+        let refused = record(wrong);
+        assert_eq!(refused.code, Some(3), "{}", refused.stderr);
+        assert!(
+            refused.stderr.contains("`stdin`") && refused.stderr.contains(words),
+            "{}",
+            refused.stderr
+        );
+        assert!(!refused.stderr.contains("SECRET"), "{}", refused.stderr);
+    }
 }

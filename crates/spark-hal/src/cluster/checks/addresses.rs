@@ -186,9 +186,16 @@ fn mtu(cluster: &Cluster) -> Verdict {
             };
             let networks = rail.function.networks.iter().map(|network| Some(*network));
             let networks: Vec<_> = networks.collect();
-            let networks = if networks.is_empty() { vec![None] } else { networks };
+            let networks = if networks.is_empty() {
+                vec![None]
+            } else {
+                networks
+            };
             for network in networks {
-                groups.entry(network).or_default().push((mtu, place.clone()));
+                groups
+                    .entry(network)
+                    .or_default()
+                    .push((mtu, place.clone()));
             }
         }
     }

@@ -166,7 +166,11 @@ fn labelled(link: &Link<'_>, label: &str) -> Result<[Way; 2], Verdict> {
         let there = |host| {
             let all = leading(host, if std::ptr::eq(host, a) { b } else { a });
             let joined = |other: &&&Rail| other.shares_network(rail) || other.is_called(label);
-            all.iter().copied().filter(|other| joined(&other)).take(1).collect()
+            all.iter()
+                .copied()
+                .filter(|other| joined(&other))
+                .take(1)
+                .collect()
         };
         return Err(not_examined(format!(
             "needs MPI limited to {label}, as {} calls itself: {}; or for TCP --mca pml ob1 --mca btl_tcp_if_include {}",
@@ -176,11 +180,16 @@ fn labelled(link: &Link<'_>, label: &str) -> Result<[Way; 2], Verdict> {
         )));
     }
     let [of_a, of_b] = [(a, &ways[0]), (b, &ways[1])].map(|(host, way)| {
-        let mut named = host.rails.iter().filter(|rail| way.rails.contains(&rail.name()));
+        let mut named = host
+            .rails
+            .iter()
+            .filter(|rail| way.rails.contains(&rail.name()));
         named.next()
     });
     if let (Some(of_a), Some(of_b)) = (of_a, of_b) {
-        let are_known = [of_a, of_b].iter().all(|rail| !rail.function.networks.is_empty());
+        let are_known = [of_a, of_b]
+            .iter()
+            .all(|rail| !rail.function.networks.is_empty());
         if are_known && !of_a.shares_network(of_b) {
             return Err(not_examined(format!(
                 "needs rails that lead to each other: {} of {} and {} of {}, which {} is of, are in no network together",
@@ -235,9 +244,8 @@ fn verdict(slow: &[Slow<'_, '_>], expected: &Expected, unseen: Option<Verdict>) 
     let mut slowest: Vec<&Slow<'_, '_>> = Vec::new();
     for one in slow {
         let [a, b] = one.link.ends;
-        let of_same = |other: &&mut &Slow<'_, '_>| {
-            other.link.is_between(a, b) && other.rail == one.rail
-        };
+        let of_same =
+            |other: &&mut &Slow<'_, '_>| other.link.is_between(a, b) && other.rail == one.rail;
         match slowest.iter_mut().find(of_same) {
             Some(other) if one.gbps < other.gbps => *other = one,
             Some(_) => {}
@@ -274,12 +282,20 @@ fn verdict(slow: &[Slow<'_, '_>], expected: &Expected, unseen: Option<Verdict>) 
             fixes.push(cause.fix);
         }
     }
-    let others = slow.iter().filter(|slow| !slowest.iter().any(|said| std::ptr::eq(*said, *slow)));
+    let others = slow
+        .iter()
+        .filter(|slow| !slowest.iter().any(|said| std::ptr::eq(*said, *slow)));
     evidence.extend(others.flat_map(figures));
     if n_more > 0 {
         messages.push(format!("and {n_more} more pairs are slow"));
     }
-    concluded(severity, messages.join("; "), evidence, fixes.join("; "), None)
+    concluded(
+        severity,
+        messages.join("; "),
+        evidence,
+        fixes.join("; "),
+        None,
+    )
 }
 
 /// Slow pairs of which the cause is said.

@@ -139,7 +139,9 @@ impl<'a> Slow<'a, '_> {
     fn is_of_rails_by_rdma(&self) -> bool {
         let ways = &self.ways;
         let is_large = self.link.measurement.message_bytes >= LARGE_MESSAGE;
-        let by_rdma = !ways.iter().any(|way| way.is_without_rdma || way.is_untold());
+        let by_rdma = !ways
+            .iter()
+            .any(|way| way.is_without_rdma || way.is_untold());
         let named = ways.iter().all(Way::is_of_rails) || ways.iter().all(|way| way.is_rdma_alone);
         is_large && by_rdma && named
     }

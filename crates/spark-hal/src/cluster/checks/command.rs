@@ -26,10 +26,7 @@ pub(super) fn measure(ends: &Ends<'_>, label: Option<&str>) -> String {
     };
     let told = |devices: &str| format!("--mca pml ucx -x UCX_NET_DEVICES={devices} {program}");
     match of_a == of_b {
-        true => format!(
-            "mpirun -np 2 --host {a},{b} --map-by node {}",
-            told(&of_a)
-        ),
+        true => format!("mpirun -np 2 --host {a},{b} --map-by node {}", told(&of_a)),
         false => format!(
             "mpirun -np 1 --host {a} {} : -np 1 --host {b} {}",
             told(&of_a),

@@ -64,7 +64,11 @@ fn netplan(cluster: &Cluster) -> Verdict {
             let is_kept = |address: Ipv4Addr| {
                 declared.keeps(address) || of_siblings.iter().any(|other| other.keeps(address))
             };
-            if rail.possible_ipv4().iter().any(|address| !is_kept(*address)) {
+            if rail
+                .possible_ipv4()
+                .iter()
+                .any(|address| !is_kept(*address))
+            {
                 unseen = unseen.or_else(|| Some(unsettled(host, rail)));
             }
             for (of, said) in losses(rail, &declared, is_kept) {

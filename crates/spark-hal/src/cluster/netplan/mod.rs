@@ -226,7 +226,12 @@ impl Netplan {
             line(format!("    {name}:"));
             match declared {
                 Ok(declared) => declared.write(line),
-                Err(why) => line(format!("      {}: {} {}", stanza::REFUSED, why.line, why.key)),
+                Err(why) => line(format!(
+                    "      {}: {} {}",
+                    stanza::REFUSED,
+                    why.line,
+                    why.key
+                )),
             }
         }
         text

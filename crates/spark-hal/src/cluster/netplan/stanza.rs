@@ -56,8 +56,8 @@ impl Stanza {
             Ok(_) => return named(Err(refused(line, "", "keys with values"))),
             Err(why) => return named(Err(why.into())),
         };
-        let matched = entries.iter().filter(|entry| entry.key == "match");
-        match matched.last() {
+        let mut matched = entries.iter().filter(|entry| entry.key == "match");
+        match matched.next_back() {
             None => named(declared(&entries)),
             Some(matched) => {
                 let own_name = entries.iter().find(|entry| entry.key == "set-name");
@@ -83,8 +83,13 @@ impl Stanza {
 
     /// What `match` says; an error where it may be of a ConnectX-7 and is not understood.
     fn take_match(&mut self, matched: &Entry) -> Result<(), NetplanError> {
-        let not_understood =
-            |key: &str| refused(matched.line, key, "`match` by names, of ConnectX-7 interfaces");
+        let not_understood = |key: &str| {
+            refused(
+                matched.line,
+                key,
+                "`match` by names, of ConnectX-7 interfaces",
+            )
+        };
         let entries = match &matched.value {
             Node::Map(entries) => entries.as_slice(),
             Node::Nothing => &[],
@@ -171,7 +176,11 @@ fn declared(entries: &[Entry]) -> Result<Declared, NetplanError> {
                         }
                         Some(Address::V6) => {}
                         None => {
-                            return Err(refused(item.line, &entry.key, "addresses with the lengths of their prefixes"));
+                            return Err(refused(
+                                item.line,
+                                &entry.key,
+                                "addresses with the lengths of their prefixes",
+                            ));
                         }
                     }
                 }
@@ -196,7 +205,7 @@ fn declared(entries: &[Entry]) -> Result<Declared, NetplanError> {
             ("<<", _) => return no("what is said of an interface in its own lines"),
             (REFUSED, value) => {
                 let (line, key) = text(value)
-                    .and_then(|value| Some(value.split_once(' ').unwrap_or((value, ""))))
+                    .map(|value| value.split_once(' ').unwrap_or((value, "")))
                     .unwrap_or_default();
                 let line = line.parse().unwrap_or(entry.line);
                 return Err(refused(line, key, "what is understood"));
@@ -224,7 +233,11 @@ fn refused(line: usize, key: &str, wanted: &'static str) -> NetplanError {
     let is_known = KEYS.contains(&key);
     NetplanError {
         line,
-        key: if is_known { key.to_owned() } else { String::new() },
+        key: if is_known {
+            key.to_owned()
+        } else {
+            String::new()
+        },
         wanted,
     }
 }

@@ -72,12 +72,21 @@ fn link_local_addresses_are_told_apart() {
 fn what_is_not_understood_is_refused_with_its_line_and_for_its_interface_alone() {
     let below = "network:\n  ethernets:\n    e9:\n      mtu: 9000\n";
     for (text, line) in [
-        ("    e0:\n      match: {macaddress: \"MUST-NOT-APPEAR\"}\n", 6),
-        ("    e0:\n      match: {driver: \"mlx5*\", path: MUST-NOT-APPEAR}\n", 6),
+        (
+            "    e0:\n      match: {macaddress: \"MUST-NOT-APPEAR\"}\n",
+            6,
+        ),
+        (
+            "    e0:\n      match: {driver: \"mlx5*\", path: MUST-NOT-APPEAR}\n",
+            6,
+        ),
         ("    e0:\n      dhcp4: MUST-NOT-APPEAR\n", 6),
         ("    e0:\n      mtu: MUST-NOT-APPEAR\n", 6),
         ("    e0:\n      addresses: 10.0.0.1/24\n", 6),
-        ("    e0:\n      addresses:\n        - 10.0.0.1/24MUST-NOT-APPEAR\n", 7),
+        (
+            "    e0:\n      addresses:\n        - 10.0.0.1/24MUST-NOT-APPEAR\n",
+            7,
+        ),
         ("    e0:\n      addresses: [10.0.0.1]\n", 6),
         ("    e0:\n      addresses: *all\n", 6),
         ("    e0:\n      <<: *defaults\n", 6),
@@ -98,7 +107,10 @@ fn what_is_not_understood_is_refused_with_its_line_and_for_its_interface_alone()
         };
         let refused = netplan.of("e0").unwrap_err();
         assert!(line.abs_diff(refused.line) <= 1, "{text}: {refused}");
-        assert!(!format!("{netplan:?}{refused}").contains("MUST-NOT-APPEAR"), "{text}: {netplan:?}");
+        assert!(
+            !format!("{netplan:?}{refused}").contains("MUST-NOT-APPEAR"),
+            "{text}: {netplan:?}"
+        );
         if !text.contains("match") {
             assert_eq!(netplan.of("e9").unwrap().mtu, Some(9000), "{text}");
         }
@@ -106,9 +118,16 @@ fn what_is_not_understood_is_refused_with_its_line_and_for_its_interface_alone()
         let again = Netplan::parse(&netplan.text_of(&["e0"])).unwrap();
         assert_eq!(again.of("e0").unwrap_err().line, refused.line);
     }
-    for text in ["network: MUST-NOT-APPEAR\n", "network:\n  ethernets: [MUST-NOT-APPEAR]\n", "{\"network\": MUST-NOT-APPEAR"] {
+    for text in [
+        "network: MUST-NOT-APPEAR\n",
+        "network:\n  ethernets: [MUST-NOT-APPEAR]\n",
+        "{\"network\": MUST-NOT-APPEAR",
+    ] {
         let refused = Netplan::parse(text).unwrap_err();
-        assert!(!format!("{refused:?}{refused}").contains("MUST-NOT-APPEAR"), "{text}: {refused}");
+        assert!(
+            !format!("{refused:?}{refused}").contains("MUST-NOT-APPEAR"),
+            "{text}: {refused}"
+        );
     }
 }
 
@@ -129,7 +148,8 @@ fn stanzas_of_other_interfaces_end_nothing() {
 
 #[test]
 fn a_stanza_that_cannot_be_read_may_be_of_a_rail_where_it_matches() {
-    let text = "network:\n  ethernets:\n    fast:\n      match: {name: enp1s0f1np1}\n      nonsense\n";
+    let text =
+        "network:\n  ethernets:\n    fast:\n      match: {name: enp1s0f1np1}\n      nonsense\n";
     let netplan = Netplan::parse(text).unwrap();
     assert_eq!(netplan.of("enp1s0f1np1").unwrap_err().line, 5);
 }

@@ -110,7 +110,9 @@ pub(super) fn parts<'a, 'b>(lines: &'b [Line<'a>]) -> Result<Vec<Part<'a, 'b>>, 
             return Err(refused("spaces before it"));
         }
         if first.indent != indent {
-            return Err(refused("as many spaces before it as before the first of its kind"));
+            return Err(refused(
+                "as many spaces before it as before the first of its kind",
+            ));
         }
         let (key, rest) = key_and_rest(first.text).ok_or_else(|| refused("a key"))?;
         // Items of a list may stand as far left as their key.
@@ -278,12 +280,7 @@ impl Reader {
         }
     }
 
-    fn flow_value(
-        &mut self,
-        line: usize,
-        rest: &mut &str,
-        depth: usize,
-    ) -> Result<Node, Refused> {
+    fn flow_value(&mut self, line: usize, rest: &mut &str, depth: usize) -> Result<Node, Refused> {
         self.count(line, depth)?;
         *rest = rest.trim_start();
         let close = match rest.chars().next() {
@@ -403,7 +400,10 @@ fn flow_word(rest: &mut &str) -> (String, bool) {
     let (word, after) = rest.split_at(end.map_or(rest.len(), |(at, _)| at));
     *rest = after;
     let word = word.trim();
-    (word.to_owned(), !word.starts_with(['*', '&', '!', '"', '\'']))
+    (
+        word.to_owned(),
+        !word.starts_with(['*', '&', '!', '"', '\'']),
+    )
 }
 
 fn is_item(text: &str) -> bool {

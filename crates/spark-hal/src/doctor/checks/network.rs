@@ -127,7 +127,8 @@ fn port(facts: &Facts) -> Verdict {
         }
     }
     if evidence.is_empty() {
-        let has_none = |half: &&&Function| has_carrier(half) && !half.addresses.iter().any(is_given);
+        let has_none =
+            |half: &&&Function| has_carrier(half) && !half.addresses.iter().any(is_given);
         return match ports.iter().flatten().find(has_none) {
             None => Verdict::Passed,
             Some(half) => not_examined(format!(

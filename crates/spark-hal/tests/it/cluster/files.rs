@@ -224,8 +224,13 @@ fn records_of_thousands_of_rails_and_networks_are_examined_in_time() {
     let netplan = Netplan::parse(&endless).unwrap();
     let refused = netplan.refused(&["enP2p1s0f0np0"]).unwrap();
     assert!(refused.to_string().contains("at most 256"), "{refused}");
-    for nested in ["[".repeat(1 << 20), "{a: ".repeat(1 << 18), "- ".repeat(1 << 19)] {
-        let text = format!("network:\n  ethernets:\n    e0:\n      x: {nested}\n    e1: {nested}\n");
+    for nested in [
+        "[".repeat(1 << 20),
+        "{a: ".repeat(1 << 18),
+        "- ".repeat(1 << 19),
+    ] {
+        let text =
+            format!("network:\n  ethernets:\n    e0:\n      x: {nested}\n    e1: {nested}\n");
         let netplan = Netplan::parse(&text).unwrap();
         assert!(netplan.refused(&["e9"]).is_none() && text.len() > 1 << 20);
     }

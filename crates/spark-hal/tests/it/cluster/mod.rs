@@ -271,11 +271,16 @@ fn gid() {
 
 #[test]
 fn a_machine_without_rdma_devices_lacks_a_driver() {
-    let bare = ["0000:01:00.0", "0000:01:00.1", "0002:01:00.0", "0002:01:00.1"]
-        .iter()
-        .fold(Patients::twins(), |twins, function| {
-            twins.without(&format!("/sys/bus/pci/devices/{function}/infiniband"))
-        });
+    let bare = [
+        "0000:01:00.0",
+        "0000:01:00.1",
+        "0002:01:00.0",
+        "0002:01:00.1",
+    ]
+    .iter()
+    .fold(Patients::twins(), |twins, function| {
+        twins.without(&format!("/sys/bus/pci/devices/{function}/infiniband"))
+    });
     bare.has("cluster.gid", Severity::Error, "modprobe mlx5_ib");
 }
 
@@ -391,8 +396,12 @@ fn what_a_restart_takes_away() {
     // What is not understood is said in the record as in the files, and for the interface that it is about.
     let twins = |text: &str| Patients::twins().with(&entry(text));
     let by_address = netplan(11) + "    fast:\n      match: {macaddress: MUST-NOT-APPEAR}\n";
-    twins(&by_address).is_not_examined("cluster.netplan", "spark-2 that is understood: line 15 (`macaddress`)");
-    let of_another = netplan(11) + "    lan:\n      match: {macaddress: MUST-NOT-APPEAR}\n      set-name: enP7s7\n";
+    twins(&by_address).is_not_examined(
+        "cluster.netplan",
+        "spark-2 that is understood: line 15 (`macaddress`)",
+    );
+    let of_another = netplan(11)
+        + "    lan:\n      match: {macaddress: MUST-NOT-APPEAR}\n      set-name: enP7s7\n";
     twins(&of_another).passes("cluster.netplan");
     let by_name = netplan(11).replace(
         "    enp1s0f0np0:\n",
@@ -400,7 +409,11 @@ fn what_a_restart_takes_away() {
     );
     twins(&by_name).passes("cluster.netplan");
     let flow = "network: {ethernets: {enp1s0f0np0: {addresses: [192.168.100.11/24], mtu: 9000}}}\n";
-    twins(flow).has("cluster.netplan", Severity::Warning, "192.168.101.11 is not there");
+    twins(flow).has(
+        "cluster.netplan",
+        Severity::Warning,
+        "192.168.101.11 is not there",
+    );
     let joined = netplan(11).replace("192.168.101.11/24", "192.168.101.11/24network:");
     twins(&joined).is_not_examined("cluster.netplan", "line 13 (`addresses`)");
     // Packets that are shorter than netplan has them.
@@ -423,5 +436,9 @@ fn what_a_restart_takes_away() {
         .with(&one_network)
         .with(&gids(1, 3, [192, 168, 100, 12]));
     both.passes("cluster.netplan");
-    both.has("cluster.networks", Severity::Warning, "spark_cluster_setup.py");
+    both.has(
+        "cluster.networks",
+        Severity::Warning,
+        "spark_cluster_setup.py",
+    );
 }

@@ -155,9 +155,11 @@ fn the_management_network_is_known_by_name_and_by_speed() {
     // One that was limited to the rails did not go there either.
     at(Some(BOTH), 9.4).has("cluster.bandwidth", Severity::Warning, "no cause is known");
     // What is quicker than a link did not go by it.
-    at(Some("enP7s7"), 30.0)
-        .change(by_ucx)
-        .has("cluster.bandwidth", Severity::Warning, "went by TCP");
+    at(Some("enP7s7"), 30.0).change(by_ucx).has(
+        "cluster.bandwidth",
+        Severity::Warning,
+        "went by TCP",
+    );
     Patients::measured()
         .together(by_tcp(measurement(None, None, 9.4), Some("enP7s7")))
         .has(
@@ -438,7 +440,11 @@ fn remedies_name_the_devices_of_the_records() {
     // Names of strangers are pasted into shells.
     moved.trees[1].add("== /proc/sys/kernel/hostname\nx;reboot\n");
     moved.measurements[0].1.ranks[1].host = "x;reboot".to_owned();
-    moved.has("cluster.bandwidth", Severity::Warning, "--host spark-1,SPARK_2 ");
+    moved.has(
+        "cluster.bandwidth",
+        Severity::Warning,
+        "--host spark-1,SPARK_2 ",
+    );
 }
 
 #[test]
@@ -529,15 +535,28 @@ fn a_ring_of_three_is_a_cluster() {
     // Packets are compared where they go: those of the cable between the second and third are shorter.
     for (tree, port) in [(&ring.trees[1], 1), (&ring.trees[2], 1)] {
         for name in ["enp1s0f", "enP2p1s0f"] {
-            tree.add(&format!("== /sys/class/net/{name}{port}np{port}/mtu\n1500\n"));
+            tree.add(&format!(
+                "== /sys/class/net/{name}{port}np{port}/mtu\n1500\n"
+            ));
         }
     }
-    for (tree, port) in [(&ring.trees[0], 0), (&ring.trees[0], 1), (&ring.trees[1], 0), (&ring.trees[2], 0)] {
+    for (tree, port) in [
+        (&ring.trees[0], 0),
+        (&ring.trees[0], 1),
+        (&ring.trees[1], 0),
+        (&ring.trees[2], 0),
+    ] {
         for name in ["enp1s0f", "enP2p1s0f"] {
-            tree.add(&format!("== /sys/class/net/{name}{port}np{port}/mtu\n9000\n"));
+            tree.add(&format!(
+                "== /sys/class/net/{name}{port}np{port}/mtu\n9000\n"
+            ));
         }
     }
-    ring.has("cluster.mtu", Severity::Note, "spark-3: /sys/class/net/enP2p1s0f1np1/mtu");
+    ring.has(
+        "cluster.mtu",
+        Severity::Note,
+        "spark-3: /sys/class/net/enP2p1s0f1np1/mtu",
+    );
     // Nor does that cable's packets, nor the speed of another one, say anything of the first and second.
     ring.trees[0].add("== /sys/class/net/enp1s0f1np1/speed\n100000\n");
     ring.measurements[0].1 = measurement(None, Some(BOTH), 160.0);
