@@ -22,8 +22,9 @@ use crate::reading::{Failure, Reading};
 use crate::root::Root;
 
 pub(super) use stanza::Declared;
-use stanza::Stanza;
-use yaml::{Entry, Line, Node, Reader, Refused, lines, parts};
+pub use stanza::NetplanError;
+use stanza::{Stanza, in_words};
+use yaml::{Entry, Line, Node, Reader, lines, parts};
 
 const FOLDER: &str = "/etc/netplan";
 /// More files and stanzas than anybody has.
@@ -34,35 +35,6 @@ const MOST_STANZAS: usize = 4096;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Netplan {
     stanzas: Vec<Stanza>,
-}
-
-/// A line of netplan that is not understood.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("line {line}{} is not understood: {wanted}", in_words(key))]
-pub struct NetplanError {
-    /// Line of the text, from 1.
-    pub line: usize,
-    /// The key that it is about; empty where none is known.
-    pub key: String,
-    /// What may stand there.
-    pub wanted: &'static str,
-}
-
-fn in_words(key: &str) -> String {
-    match key {
-        "" => String::new(),
-        key => format!(" (`{key}`)"),
-    }
-}
-
-impl From<Refused> for NetplanError {
-    fn from(refused: Refused) -> Self {
-        Self {
-            line: refused.line,
-            key: String::new(),
-            wanted: refused.wanted,
-        }
-    }
 }
 
 impl Netplan {

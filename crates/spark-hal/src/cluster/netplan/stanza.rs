@@ -13,7 +13,6 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::network::Ipv4Network;
 
-use super::NetplanError;
 use super::yaml::{Entry, Node, Refused};
 
 /// More addresses than any interface has.
@@ -22,6 +21,36 @@ const MOST_ADDRESSES: usize = 256;
 pub(super) const REFUSED: &str = "not-understood";
 /// The kernel's driver of ConnectX cards.
 const DRIVER: &str = "mlx5_core";
+
+/// A line of netplan that is not understood.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}{} is not understood: {wanted}", in_words(key))]
+pub struct NetplanError {
+    /// Line of the text, from 1.
+    pub line: usize,
+    /// The key that it is about; empty where none is known.
+    pub key: String,
+    /// What may stand there.
+    pub wanted: &'static str,
+}
+
+/// ` (`mtu`)`, of a key that is known.
+pub(super) fn in_words(key: &str) -> String {
+    match key {
+        "" => String::new(),
+        key => format!(" (`{key}`)"),
+    }
+}
+
+impl From<Refused> for NetplanError {
+    fn from(refused: Refused) -> Self {
+        Self {
+            line: refused.line,
+            key: String::new(),
+            wanted: refused.wanted,
+        }
+    }
+}
 
 /// What is declared of one interface.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
