@@ -21,6 +21,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
+use clap::builder::{PathBufValueParser, TypedValueParser as _};
 use mpi::topology::{Communicator as _, SimpleCommunicator};
 use serde::{Deserialize, Serialize};
 use spark_program::{count, output, place, printable};
@@ -34,25 +35,39 @@ use pair::{Sizes, measure_pair};
 /// Measure round trips, clocks and rates between every two of the processes, for `sparkpilot cluster doctor`
 #[derive(Args)]
 #[command(after_help = "Examples:\n  \
-    mpirun -np 2 --host spark-1,spark-2 --map-by node -x UCX_NET_DEVICES=rocep1s0f0:1,roceP2p1s0f0:1 sparkpilot-mpi measure --output both.json\n  \
-    mpirun -np 2 --host spark-1,spark-2 --map-by node -x UCX_NET_DEVICES=rocep1s0f0:1 sparkpilot-mpi measure --rail rocep1s0f0 --output rail-1.json\n\n\
+    mpirun -np 2 --host spark-1,spark-2 --map-by node --mca pml ucx -x UCX_NET_DEVICES=rocep1s0f0:1,roceP2p1s0f0:1 sparkpilot-mpi measure --output both.json\n  \
+    mpirun -np 2 --host spark-1,spark-2 --map-by node --mca pml ucx -x UCX_NET_DEVICES=rocep1s0f0:1 sparkpilot-mpi measure --rail rocep1s0f0 --output rail-1.json\n\n\
     --rail names what mpirun limited MPI to; it limits nothing by itself.")]
 pub(crate) struct Measure {
-    /// Where rank 0 writes what was measured (JSON, schema spark-cluster-measurement/1)
-    #[arg(long, value_name = "FILE")]
+    /// Where rank 0 writes what was measured (JSON, schema spark-cluster-measurement/1); a file, as mpirun mixes what is on stdout
+    #[arg(long, value_name = "FILE", value_parser = PathBufValueParser::new().try_map(file_name))]
     output: PathBuf,
     /// Which rail MPI was limited to, by its RDMA device or interface; none for all together
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = rail_name)]
     rail: Option<String>,
-    /// Bytes of a message; 16 of them are on their way at once
+    /// Bytes of a message, 4096 to 33554432; 16 of them are on their way at once
     #[arg(long, value_name = "N", default_value_t = 4 << 20, value_parser = count(4096, 32 << 20))]
     message_bytes: usize,
-    /// Seconds for each direction of each pair
+    /// Seconds for each direction of each pair, 1 to 600
     #[arg(long, value_name = "SECONDS", default_value_t = 2, value_parser = count(1, 600))]
     seconds: usize,
-    /// Seconds without a message after which a process ends all
+    /// Seconds without a message after which a process ends all, 1 to 1000000
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = count(1, 1_000_000))]
     stall_timeout: usize,
+}
+
+fn rail_name(text: &str) -> Result<String, &'static str> {
+    match text.trim().is_empty() {
+        true => Err("the name of an RDMA device or interface; without --rail for all together"),
+        false => Ok(text.to_owned()),
+    }
+}
+
+fn file_name(path: PathBuf) -> Result<PathBuf, &'static str> {
+    match path.as_os_str() == "-" {
+        true => Err("a file: mpirun mixes what its processes write to stdout"),
+        false => Ok(path),
+    }
 }
 
 /// Messages on their way at once.

@@ -134,6 +134,20 @@ fn what_cannot_be_measured_or_written_is_said_before() {
         let output = run(2, &options(&material, &["--message-bytes", wrong]));
         assert!(!output.status.success(), "{wrong}");
     }
+    for (wrong, words) in [
+        (["--rail", ""], "--rail"),
+        (["--rail", " "], "without --rail for all together"),
+    ] {
+        let output = run(2, &options(&material, &wrong));
+        let (_, err) = texts(&output);
+        assert!(!output.status.success() && err.contains(words), "{err}");
+    }
+    let to_stdout = run(2, &["measure", "--output", "-"].map(OsString::from));
+    let (_, err) = texts(&to_stdout);
+    assert!(
+        !to_stdout.status.success() && err.contains("a file: mpirun mixes"),
+        "{err}"
+    );
     assert!(!material.path("measured.json").exists());
 }
 

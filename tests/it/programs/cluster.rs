@@ -1,6 +1,7 @@
 //! `sparkpilot cluster`: records of two machines and measurements between them, as the program reads and makes them.
 
 use std::fs;
+use std::io::Write as _;
 use std::path::Path;
 
 use ::sparkpilot::hal::cluster::{Clock, Measurement, Pair, Rank, Spread};
@@ -150,7 +151,7 @@ fn a_slow_link_is_found_with_its_cause() {
     let folder = patients();
     folder.write(
         "both.json",
-        measurement(None, "rocep1s0f0:1,roceP2p1s0f0:1", 13.1),
+        measurement(None, "rocep1s0f0:1,roceP2p1s0f0:1", 26.2),
     );
     let report = json(&folder, &MEASURED);
     let slow = check(&report, "cluster.bandwidth");
@@ -160,7 +161,7 @@ fn a_slow_link_is_found_with_its_cause() {
     );
     let message = slow["message"].as_str().unwrap();
     assert!(
-        message.contains("spark-1 and spark-2 move 13.1 of 190 Gb/s"),
+        message.contains("spark-1 and spark-2 move 26.2 of 190 Gb/s"),
         "{message}"
     );
     let strict = run(&folder, &[&DOCTOR[..], &MEASURED, &["--strict"]].concat());
@@ -173,7 +174,7 @@ fn a_slow_link_is_found_with_its_cause() {
     assert!(
         strict
             .stdout
-            .contains("both.json: spark-1 to spark-2: 13.10 Gb/s"),
+            .contains("both.json: spark-1 to spark-2: 26.20 Gb/s"),
         "{}",
         strict.stdout
     );
@@ -249,7 +250,8 @@ fn this_machine_is_recorded_with_a_copied_netplan_and_examined() {
         "netplan.txt",
         "network:\n  ethernets:\n    e0:\n      addresses: [10.0.0.1/24]\n",
     );
-    folder.write("wrong.txt", "network:\n  ethernets:\n    e0: {mtu: 1}\n");
+    folder.write("wrong.txt", "network:\n  ethernets: SECRET\n");
+    folder.write("empty.txt", "\n");
     let record = |more: &[&str]| run(&folder, &[&["cluster", "record"], more].concat());
     let written = record(&["--netplan", "netplan.txt", "here.txt"]);
     assert_eq!(written.code, Some(0), "{}", written.stderr);
@@ -264,10 +266,14 @@ fn this_machine_is_recorded_with_a_copied_netplan_and_examined() {
     let refused = record(&["--netplan", "wrong.txt", "there.txt"]);
     assert_eq!(refused.code, Some(3), "{}", refused.stderr);
     assert!(
-        refused.stderr.contains("wrong.txt") && refused.stderr.contains("line 3"),
+        refused.stderr.contains("wrong.txt") && refused.stderr.contains("line 2"),
         "{}",
         refused.stderr
     );
+    assert!(!refused.stderr.contains("SECRET"), "{}", refused.stderr);
+    let empty = record(&["--netplan", "empty.txt", "there.txt"]);
+    assert_eq!(empty.code, Some(3), "{}", empty.stderr);
+    assert!(empty.stderr.contains("it is empty"), "{}", empty.stderr);
     assert!(!folder.path("there.txt").exists());
     let examined = run(
         &folder,
@@ -280,4 +286,38 @@ fn this_machine_is_recorded_with_a_copied_netplan_and_examined() {
         "{}",
         examined.stdout
     );
+}
+
+/// As `sudo awk 1 /etc/netplan/*.yaml | sparkpilot cluster record --netplan - FILE` does it.
+#[test]
+fn a_netplan_is_read_from_a_pipe_and_its_content_never_shown() {
+    let folder = patients();
+    let record = |text: &[u8]| {
+        let (reader, mut writer) = std::io::pipe().expect("a pipe");
+        writer.write_all(text).expect("it fits the pipe");
+        drop(writer);
+        let file = folder.path("piped.txt").into_os_string();
+        let mut program = Program::at(Path::new(env!("CARGO_BIN_EXE_sparkpilot")))
+            .args(["cluster", "record", "--netplan", "-"].map(std::ffi::OsString::from))
+            .args([file]);
+        program.command.stdin(reader);
+        program.run()
+    };
+    let written = record(b"network:\n  ethernets:\n    e0:\n      mtu: 9000\n");
+    assert_eq!(written.code, Some(0), "{}", written.stderr);
+    let text = fs::read_to_string(folder.path("piped.txt")).unwrap();
+    assert!(text.contains("== /etc/netplan/recorded.yaml"), "{text}");
+    for (wrong, words) in [
+        (&b"network:\n  ethernets: SECRET\n"[..], "line 2"),
+        (b"", "it is empty"),
+    ] {
+        let refused = record(wrong);
+        assert_eq!(refused.code, Some(3), "{}", refused.stderr);
+        assert!(
+            refused.stderr.contains("`stdin`") && refused.stderr.contains(words),
+            "{}",
+            refused.stderr
+        );
+        assert!(!refused.stderr.contains("SECRET"), "{}", refused.stderr);
+    }
 }

@@ -82,7 +82,7 @@ impl Cluster {
         self.needs_two_hosts()?;
         if self.measurements.is_empty() {
             return Err(not_examined(
-                "needs a measurement: mpirun -np 2 --host SPARK_1,SPARK_2 --map-by node sparkpilot-mpi measure --output FILE",
+                "needs a measurement: mpirun -np 2 --host SPARK_1,SPARK_2 --map-by node --mca pml ucx sparkpilot-mpi measure --output FILE",
             ));
         }
         let mut links = Vec::new();
@@ -136,10 +136,26 @@ impl Link<'_> {
     }
 }
 
+/// The rails in use of a host that may lead to another: those in a network of it, and those whose network is not known. In a ring of three a rail
+/// leads to one of the others alone.
+pub(super) fn leading<'a>(host: &'a Host, other: &Host) -> Vec<&'a Rail> {
+    let there = other.used_rails();
+    let leads_there = |rail: &&Rail| {
+        rail.function.networks.is_empty() || there.iter().any(|other| rail.shares_network(other))
+    };
+    let rails = host.used_rails().into_iter();
+    rails.filter(leads_there).collect()
+}
+
 /// Whether a host has a ConnectX-7; if not, what that says.
 pub(super) fn has_card(host: &Host) -> Result<(), Verdict> {
     if !host.rails.is_empty() {
         Ok(())
+    } else if host.lost_card() {
+        Err(not_examined(format!(
+            "needs the ConnectX-7 of {} (cluster.links)",
+            host.name
+        )))
     } else if host.lists_devices {
         Err(not_applicable(&format!("{} has no ConnectX-7", host.name)))
     } else {
@@ -166,7 +182,7 @@ pub(super) fn unknown_carrier(host: &Host) -> Option<String> {
 }
 
 /// The two names of one machine, of which one may lack the domain.
-fn is_same(one: &str, other: &str) -> bool {
+pub(super) fn is_same(one: &str, other: &str) -> bool {
     let first = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
     let (short, long) = match one.contains('.') {
         true => (other, one),
@@ -192,6 +208,14 @@ pub(super) fn knows_addresses(host: &Host) -> Result<(), Verdict> {
             host.name
         ))),
     }
+}
+
+/// What it takes to know who holds an address of a network that two interfaces are in.
+pub(super) fn unsettled(host: &Host, rail: &Rail) -> Verdict {
+    not_examined(format!(
+        "needs the identifiers of {} on {}: another interface is in its network, and /proc/net does not say which of them has an address: {RECORD}",
+        rail.function.rdma_device, host.name
+    ))
 }
 
 /// The value of each, or what is missing.

@@ -93,6 +93,11 @@ impl Host {
             .collect()
     }
 
+    /// Whether it is a machine that is sold with a ConnectX-7, and has none.
+    pub(super) fn lost_card(&self) -> bool {
+        self.lists_devices && self.rails.is_empty() && self.machine.is_dgx_spark()
+    }
+
     /// The rails of those ports.
     pub(super) fn used_rails(&self) -> Vec<&Rail> {
         self.used_ports().into_iter().flatten().collect()
@@ -122,6 +127,18 @@ impl Rail {
         [interface, rdma_device]
             .iter()
             .any(|own| own.as_value().is_some_and(|own| own == name))
+    }
+
+    /// Addresses that it or another interface in its network has.
+    pub(super) fn possible_ipv4(&self) -> &[Ipv4Addr] {
+        let all = &self.function.possible_addresses;
+        &all[..all.len().min(MOST_ADDRESSES)]
+    }
+
+    /// Whether it is in a network of another.
+    pub(super) fn shares_network(&self, other: &Self) -> bool {
+        let mut of_other = other.function.networks.iter();
+        of_other.any(|network| self.function.networks.contains(network))
     }
 
     pub(super) fn ipv4(&self) -> Vec<Ipv4Addr> {

@@ -2,9 +2,12 @@
 //!
 //! Besides that record it holds the host's name, IPv4 addresses and networks of ConnectX-7 interfaces, their global identifiers, what netplan
 //! says of them, speeds of other links, and whether root made it. So it is for whoever runs the cluster, not for publication. Addresses of other
-//! interfaces are left out, and so are identifiers that are made of hardware addresses.
+//! interfaces are left out (but that one is in a network of a ConnectX-7 interface too is said), and so are identifiers that are made of hardware addresses.
 
-use crate::network::{Function, GidKind, Network};
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use crate::network::{Function, GidKind, Ipv4Network, Network};
 use crate::pci;
 use crate::reading::Reading;
 use crate::record::{line, record_with, write_file};
@@ -21,7 +24,7 @@ pub fn record(root: &Root, netplan: Option<&Netplan>) -> String {
     let network = Network::read(root, &devices.value().unwrap_or_default());
     let functions = &network.functions;
     if network.tells_addresses {
-        write_addresses(&mut text, functions);
+        write_addresses(&mut text, &network);
     }
     for function in functions {
         write_gids(&mut text, root, function);
@@ -41,30 +44,41 @@ pub fn record(root: &Root, netplan: Option<&Netplan>) -> String {
     text
 }
 
-/// The two tables of the kernel, as far as these functions stand in them.
-fn write_addresses(text: &mut String, functions: &[Function]) {
+/// The two tables of the kernel, as far as these functions stand in them, and who else is in their networks.
+fn write_addresses(text: &mut String, network: &Network) {
     line(text, "== /proc/net/route");
     line(
         text,
         "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask",
     );
-    for function in functions {
-        let Reading::Value(interface) = &function.interface else {
-            continue;
-        };
-        for network in &function.networks {
-            let address = u32::from(network.address).swap_bytes();
-            let mask = (u32::MAX << (32 - u32::from(network.prefix))).swap_bytes();
-            let row = format!("{interface}\t{address:08X}\t00000000\t0001\t0\t0\t0\t{mask:08X}");
-            line(text, &row);
+    for function in &network.functions {
+        if let Reading::Value(interface) = &function.interface {
+            for network in &function.networks {
+                line(text, &route(interface, *network));
+            }
         }
     }
-    line(text, "== /proc/net/fib_trie");
-    let addresses = functions.iter().flat_map(|function| &function.addresses);
-    for address in addresses.filter(|address| address.is_ipv4()) {
-        line(text, &format!("  |-- {address}"));
-        line(text, "     /32 host LOCAL");
+    for (interface, network) in &network.shared_networks {
+        line(text, &route(interface, *network));
     }
+    line(text, "== /proc/net/fib_trie");
+    let mut written = BTreeSet::new();
+    for function in &network.functions {
+        let possible = function.possible_addresses.iter().copied();
+        let own = function.addresses.iter().copied();
+        for address in own.chain(possible.map(IpAddr::V4)) {
+            if address.is_ipv4() && written.insert(address) {
+                line(text, &format!("  |-- {address}"));
+                line(text, "     /32 host LOCAL");
+            }
+        }
+    }
+}
+
+fn route(interface: &str, network: Ipv4Network) -> String {
+    let address = u32::from(network.address).swap_bytes();
+    let mask = (u32::MAX << (32 - u32::from(network.prefix))).swap_bytes();
+    format!("{interface}\t{address:08X}\t00000000\t0001\t0\t0\t0\t{mask:08X}")
 }
 
 fn write_gids(text: &mut String, root: &Root, function: &Function) {

@@ -6,8 +6,8 @@
 //! /proc/net/if_inet6   IPv6 addresses by interface
 //! ```
 //!
-//! Where two interfaces are in one network the kernel's files do not say which of them holds an address: it counts
-//! for the first.
+//! Where two interfaces are in one network these files do not say which of them holds an address. The table of an RDMA device has an entry
+//! for every address of its interface, and settles it; where no table can be read, either interface may hold it, which is said.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -58,53 +58,81 @@ pub(super) struct Addresses {
     pub(super) are_known: bool,
     pub(super) by_interface: BTreeMap<String, Vec<IpAddr>>,
     pub(super) networks: BTreeMap<String, Vec<Ipv4Network>>,
+    /// Addresses that one of several interfaces holds.
+    pub(super) disputed: Vec<Disputed>,
+}
+
+/// An address of which the network does not say who holds it.
+#[derive(Debug)]
+pub(super) struct Disputed {
+    pub(super) address: Ipv4Addr,
+    /// The interfaces in its network.
+    pub(super) interfaces: Vec<String>,
 }
 
 impl Addresses {
     pub(super) fn read(root: &Root) -> Self {
         let [routes, trie] =
             ["/proc/net/route", "/proc/net/fib_trie"].map(|path| root.text(path).value());
-        let are_known = routes.is_some() && trie.is_some();
+        let mut read = Self {
+            are_known: routes.is_some() && trie.is_some(),
+            ..Self::default()
+        };
         let routes = parse_routes(&routes.unwrap_or_default());
-        let networks: Networks = first_interfaces(&routes);
-        let mut by_interface: BTreeMap<String, Vec<IpAddr>> = BTreeMap::new();
+        let networks = interfaces_by_network(&routes);
         for address in parse_local_addresses(&trie.unwrap_or_default()) {
-            if let Some(interface) = holder(&networks, address) {
-                let of_interface = by_interface.entry(interface.to_owned()).or_default();
-                of_interface.push(IpAddr::V4(address));
+            match holders(&networks, address) {
+                [] => {}
+                [interface] => read.add(interface, IpAddr::V4(address)),
+                several => read.disputed.push(Disputed {
+                    address,
+                    interfaces: several.to_vec(),
+                }),
             }
         }
         let inet6 = root.text("/proc/net/if_inet6").value().unwrap_or_default();
         for (interface, address) in parse_inet6(&inet6) {
-            by_interface
-                .entry(interface)
-                .or_default()
-                .push(IpAddr::V6(address));
+            read.add(&interface, IpAddr::V6(address));
         }
-        let mut networks: BTreeMap<String, Vec<Ipv4Network>> = BTreeMap::new();
         for (interface, network) in routes {
-            let of_interface = networks.entry(interface).or_default();
+            let of_interface = read.networks.entry(interface).or_default();
             if of_interface.len() < MOST_NETWORKS {
                 of_interface.push(network);
             }
         }
-        Self {
-            are_known,
-            by_interface,
-            networks,
-        }
+        read
+    }
+
+    fn add(&mut self, interface: &str, address: IpAddr) {
+        let of_interface = self.by_interface.entry(interface.to_owned()).or_default();
+        of_interface.push(address);
+    }
+
+    /// Other interfaces than these in networks of these.
+    pub(super) fn shared_with_others(&self, own: &BTreeSet<&str>) -> Vec<(String, Ipv4Network)> {
+        let of_own = own.iter().filter_map(|name| self.networks.get(*name));
+        let of_own: BTreeSet<Ipv4Network> = of_own.flatten().copied().collect();
+        let others = self.networks.iter();
+        let others = others.filter(|(interface, _)| !own.contains(interface.as_str()));
+        let shared = others.flat_map(|(interface, networks)| {
+            let shared = networks.iter().filter(|network| of_own.contains(network));
+            shared.map(|network| (interface.clone(), *network))
+        });
+        shared.take(MOST_NETWORKS).collect()
     }
 }
 
 /// Interfaces by prefix length and network.
-type Networks = BTreeMap<(u8, Ipv4Addr), String>;
+type Networks = BTreeMap<(u8, Ipv4Addr), Vec<String>>;
 
-fn first_interfaces(routes: &[(String, Ipv4Network)]) -> Networks {
+fn interfaces_by_network(routes: &[(String, Ipv4Network)]) -> Networks {
     let mut networks = Networks::new();
     for (interface, network) in routes {
-        networks
-            .entry((network.prefix, network.address))
-            .or_insert_with(|| interface.clone());
+        let key = (network.prefix, network.address);
+        let interfaces = networks.entry(key).or_default();
+        if interfaces.len() < MOST_NETWORKS && !interfaces.contains(interface) {
+            interfaces.push(interface.clone());
+        }
     }
     networks
 }
@@ -134,13 +162,14 @@ fn parse_routes(text: &str) -> Vec<(String, Ipv4Network)> {
     networks
 }
 
-/// The interface of the narrowest network that holds an address.
-fn holder(networks: &Networks, address: Ipv4Addr) -> Option<&str> {
+/// The interfaces of the narrowest network that holds an address.
+fn holders(networks: &Networks, address: Ipv4Addr) -> &[String] {
     let holds = |prefix| {
         let network = Ipv4Network::of(address, prefix)?;
         networks.get(&(prefix, network.address))
     };
-    (1..=32).rev().find_map(holds).map(String::as_str)
+    let narrowest = (1..=32).rev().find_map(holds);
+    narrowest.map(Vec::as_slice).unwrap_or_default()
 }
 
 /// `length`, from 1 to 32, ones followed by zeros.
@@ -183,10 +212,10 @@ mod tests {
 
     #[test]
     fn addresses_find_their_interface() {
-        let networks = first_interfaces(&parse_routes(ROUTES));
+        let networks = interfaces_by_network(&parse_routes(ROUTES));
         assert_eq!(networks.len(), 1);
-        assert_eq!(holder(&networks, Ipv4Addr::new(192, 0, 2, 2)), Some("eth0"));
-        assert_eq!(holder(&networks, Ipv4Addr::new(192, 0, 3, 2)), None);
+        assert_eq!(holders(&networks, Ipv4Addr::new(192, 0, 2, 2)), ["eth0"]);
+        assert!(holders(&networks, Ipv4Addr::new(192, 0, 3, 2)).is_empty());
         let trie = "Main:\n  |-- 192.0.2.0\n     /24 link UNICAST\n  |-- 192.0.2.2\n     /32 host LOCAL\n  |-- 127.0.0.1\n /32 host LOCAL\n";
         let local: Vec<_> = parse_local_addresses(trie).into_iter().collect();
         assert_eq!(local, [Ipv4Addr::new(192, 0, 2, 2)]);

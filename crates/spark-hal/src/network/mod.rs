@@ -14,8 +14,8 @@
 mod addresses;
 mod gids;
 
-use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr};
 
 use crate::pci::{self, PciAddress, PciDevice};
 use crate::reading::{Failure, Reading, quote};
@@ -39,11 +39,16 @@ pub struct Network {
     pub functions: Vec<Function>,
     /// The functions that share a QSFP port: indices into `functions`.
     pub ports: Vec<Vec<usize>>,
-    /// Hard limit of locked memory in bytes; `u64::MAX` for unlimited.
+    /// Memory in bytes that a process may lock, which the soft limit says; `u64::MAX` for unlimited.
     pub memlock_limit_bytes: Reading<u64>,
+    /// What a process may raise that to by itself: the hard limit.
+    pub memlock_most_bytes: Reading<u64>,
     /// Whether the machine's IPv4 addresses could be read; records that may be published leave them out.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub tells_addresses: bool,
+    /// Other interfaces that are in a network of a function, and that network.
+    #[cfg_attr(feature = "serde", serde(skip))]
+    pub shared_networks: Vec<(String, Ipv4Network)>,
 }
 
 /// One network function of a ConnectX-7 card.
@@ -65,6 +70,9 @@ pub struct Function {
     /// Its addresses. Left out of serialised forms: reports get published.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub addresses: Vec<IpAddr>,
+    /// IPv4 addresses that this or another interface of the same network holds, where nothing says which.
+    #[cfg_attr(feature = "serde", serde(skip))]
+    pub possible_addresses: Vec<Ipv4Addr>,
     /// The IPv4 networks that are reached through its interface, without a gateway. Left out like the addresses.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub networks: Vec<Ipv4Network>,
@@ -80,15 +88,21 @@ impl Network {
         } else {
             Addresses::read(root)
         };
-        let functions: Vec<Function> = cards
+        let mut functions: Vec<Function> = cards
             .into_iter()
-            .map(|device| function(root, device.clone(), &addresses))
+            .map(|device| function(root, device.clone()))
             .collect();
+        give_addresses(root, &mut functions, &addresses);
+        let names = functions.iter();
+        let names = names.filter_map(|function| function.interface.as_value().map(String::as_str));
+        let shared_networks = addresses.shared_with_others(&names.collect());
         Self {
             ports: pair(&functions),
             functions,
-            memlock_limit_bytes: memlock_limit(root),
+            memlock_limit_bytes: memlock_limit(root, 0),
+            memlock_most_bytes: memlock_limit(root, 1),
             tells_addresses: addresses.are_known,
+            shared_networks,
         }
     }
 
@@ -142,7 +156,7 @@ fn is_connectx7(device: &PciDevice) -> bool {
     (device.vendor, device.device) == (pci::VENDOR_MELLANOX, DEVICE_CONNECTX7)
 }
 
-fn function(root: &Root, pci: PciDevice, addresses: &Addresses) -> Function {
+fn function(root: &Root, pci: PciDevice) -> Function {
     let only = |kind: &str| {
         root.entries(&format!("{}/{kind}", pci.path()))
             .and_then(|names| match names.into_iter().next() {
@@ -173,19 +187,69 @@ fn function(root: &Root, pci: PciDevice, addresses: &Addresses) -> Function {
             _ => Reading::NotSupported,
         },
         mtu: entry("mtu").map_or(Reading::NotSupported, |path| root.number(&path)),
-        addresses: interface
-            .as_value()
-            .and_then(|name| addresses.by_interface.get(name).cloned())
-            .unwrap_or_default(),
-        networks: interface
-            .as_value()
-            .and_then(|name| addresses.networks.get(name).cloned())
-            .unwrap_or_default(),
+        addresses: Vec::new(),
+        possible_addresses: Vec::new(),
+        networks: Vec::new(),
         interface,
         rdma_device,
         pci,
     }
 }
+
+/// Says which function has which addresses and networks.
+fn give_addresses(root: &Root, functions: &mut [Function], addresses: &Addresses) {
+    for function in &mut *functions {
+        let Reading::Value(name) = &function.interface else {
+            continue;
+        };
+        let of_interface = addresses.by_interface.get(name);
+        function.addresses = of_interface.cloned().unwrap_or_default();
+        let networks = addresses.networks.get(name);
+        function.networks = networks.cloned().unwrap_or_default();
+    }
+    if addresses.disputed.is_empty() {
+        return;
+    }
+    let tables: Vec<Option<BTreeSet<Ipv4Addr>>> = functions
+        .iter()
+        .take(MOST_TABLES)
+        .map(|function| {
+            let gids = function.gids(root).value()?;
+            (!gids.is_empty()).then(|| gids.iter().filter_map(Gid::ipv4).collect())
+        })
+        .collect();
+    let number: BTreeMap<String, usize> = functions
+        .iter()
+        .take(MOST_TABLES)
+        .enumerate()
+        .filter_map(|(idx, function)| Some((function.interface.as_value()?.clone(), idx)))
+        .collect();
+    for disputed in &addresses.disputed {
+        let rivals = disputed.interfaces.iter();
+        let rivals: Vec<usize> = rivals
+            .filter_map(|name| number.get(name).copied())
+            .collect();
+        let holds = |idx: &usize| {
+            let table = tables[*idx].as_ref();
+            table.is_some_and(|table| table.contains(&disputed.address))
+        };
+        if let Some(holder) = rivals.iter().copied().find(holds) {
+            let own = &mut functions[holder].addresses;
+            own.push(IpAddr::V4(disputed.address));
+            continue;
+        }
+        // In a table that was read it would stand, unless no other interface is left to hold it.
+        let has_others = rivals.len() < disputed.interfaces.len();
+        for idx in rivals {
+            if tables[idx].is_none() || !has_others {
+                functions[idx].possible_addresses.push(disputed.address);
+            }
+        }
+    }
+}
+
+/// More functions than a machine has.
+const MOST_TABLES: usize = 64;
 
 /// Functions with the same device and function number on different PCI domains or buses.
 fn pair(functions: &[Function]) -> Vec<Vec<usize>> {
@@ -199,8 +263,8 @@ fn pair(functions: &[Function]) -> Vec<Vec<usize>> {
     ports.into_values().collect()
 }
 
-/// `Max locked memory         8388608              unlimited            bytes`
-fn memlock_limit(root: &Root) -> Reading<u64> {
+/// `Max locked memory         8388608              unlimited            bytes`: the soft limit, which is enforced, and the hard one.
+fn memlock_limit(root: &Root, which: usize) -> Reading<u64> {
     const PATH: &str = "/proc/self/limits";
     root.text(PATH).and_then(|text| {
         let Some(line) = text
@@ -209,7 +273,7 @@ fn memlock_limit(root: &Root) -> Reading<u64> {
         else {
             return Reading::NotSupported;
         };
-        match line.split_whitespace().nth(1) {
+        match line.split_whitespace().nth(which) {
             Some("unlimited") => Reading::Value(u64::MAX),
             Some(word) => match word.parse() {
                 Ok(bytes) => Reading::Value(bytes),

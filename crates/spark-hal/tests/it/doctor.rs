@@ -476,6 +476,10 @@ fn network_memlock() {
     Patient::spark()
         .with("== /proc/self/limits\nMax locked memory         8388608              8388608              bytes\n")
         .has("network.memlock", Severity::Warning, "limits.conf");
+    // The kernel enforces the soft limit.
+    Patient::spark()
+        .with("== /proc/self/limits\nMax locked memory         8388608              unlimited              bytes\n")
+        .has("network.memlock", Severity::Warning, "any amount may be asked for");
 }
 
 #[test]

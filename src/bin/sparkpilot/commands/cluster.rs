@@ -6,6 +6,7 @@
 //! ```
 
 use std::error::Error;
+use std::io::{ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -66,12 +67,13 @@ struct Doctor {
 #[derive(Args)]
 #[command(after_help = "Examples:\n  \
     sparkpilot cluster record spark-1.txt\n  \
-    sudo cat /etc/netplan/*.yaml > netplan.txt && sparkpilot cluster record --netplan netplan.txt spark-1.txt")]
+    sudo awk 1 /etc/netplan/*.yaml | sparkpilot cluster record --netplan - spark-1.txt\n\n\
+    awk writes the files one after the other, each with the end of its last line. They hold passwords of Wi-Fi: through a pipe no copy of them lies about.")]
 struct Record {
     /// Where to write, or with `-` to stdout
     #[arg(value_name = "FILE")]
     output: PathBuf,
-    /// A copy of the files of /etc/netplan, one after the other, which root alone may read; only what it says of ConnectX-7 interfaces is kept
+    /// The files of /etc/netplan, one after the other, which root alone may read, or with `-` stdin; only what they say of ConnectX-7 interfaces is kept
     #[arg(long, value_name = "FILE")]
     netplan: Option<PathBuf>,
 }
@@ -137,11 +139,21 @@ fn write(arguments: &Record) -> Result<ExitCode, Box<dyn Error>> {
         .netplan
         .as_deref()
         .map(|path| -> Result<_, Box<dyn Error>> {
-            Ok(Netplan::parse(&text_of(path)?).map_err(about(path))?)
+            let (text, name) = match path.as_os_str() == "-" {
+                true => (stdin()?, Path::new("stdin")),
+                false => (text_of(path)?, path),
+            };
+            if text.trim().is_empty() {
+                // Whoever was to write it has failed, and nothing would be taken for what netplan says.
+                let why = std::io::Error::new(ErrorKind::InvalidData, "it is empty");
+                return Err(about(name)(why).into());
+            }
+            Ok(Netplan::parse(&text).map_err(about(name))?)
         });
     let netplan = netplan.transpose()?;
-    if netplan.is_none() {
-        say_if_netplan_is_missing();
+    match &netplan {
+        None => say_if_netplan_is_missing(),
+        Some(netplan) => say_if_netplan_is_refused(netplan),
     }
     let record = cluster::record(&Root::host(), netplan.as_ref());
     match to_stdout {
@@ -151,11 +163,34 @@ fn write(arguments: &Record) -> Result<ExitCode, Box<dyn Error>> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// What root's files say, as another program writes it.
+fn stdin() -> Result<String, Box<dyn Error>> {
+    let mut bytes = Vec::new();
+    let stdin = std::io::stdin().lock();
+    stdin.take(LONGEST_BYTES + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > LONGEST_BYTES {
+        let why = format!("it has more than {LONGEST_BYTES} bytes");
+        let why = std::io::Error::new(ErrorKind::InvalidData, why);
+        return Err(about(Path::new("stdin"))(why).into());
+    }
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// What of a ConnectX-7 interface the record will not tell.
+fn say_if_netplan_is_refused(netplan: &Netplan) {
+    let functions = machine().network.functions.iter();
+    let interfaces = functions.filter_map(|function| function.interface.as_value());
+    let interfaces: Vec<&str> = interfaces.map(String::as_str).collect();
+    if let Some(why) = netplan.refused(&interfaces) {
+        tell(format!("the record does not tell all of netplan: {why}"));
+    }
+}
+
 /// Why the record will not tell what outlives a restart.
 fn say_if_netplan_is_missing() {
     if let Reading::Failed(why) = Netplan::read(&Root::host()) {
         tell(format!(
-            "the record is without netplan: {why}; with it: sudo cat /etc/netplan/*.yaml > netplan.txt, and --netplan netplan.txt"
+            "the record is without netplan: {why}; with it: sudo awk 1 /etc/netplan/*.yaml | sparkpilot cluster record --netplan - FILE"
         ));
     }
 }

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
-use crate::doctor::{Check, Examination, Severity, Verdict, seen};
+use crate::doctor::{Check, Examination, Severity, Verdict, not_examined, seen};
+use crate::network::Ipv4Network;
 
-use super::super::facts::{Cluster, Used, known, knows_addresses, of_rail};
+use super::super::facts::{Cluster, Used, known, knows_addresses, of_rail, unsettled};
 use super::super::host::{Host, Rail};
 use super::concluded::{PLAYBOOK, concluded};
 
@@ -51,38 +52,33 @@ fn addresses(cluster: &Cluster) -> Verdict {
         Ok(used) => used,
         Err(verdict) => return verdict,
     };
-    let mut holders: BTreeMap<Ipv4Addr, Vec<(&Host, &Rail)>> = BTreeMap::new();
-    let mut without = Vec::new();
-    for (host, rails) in &used {
+    // By the machine's place in the cluster: two of them may have one name.
+    let mut holders: BTreeMap<Ipv4Addr, Vec<(usize, &Host, &Rail)>> = BTreeMap::new();
+    let (mut without, mut unseen) = (Vec::new(), None);
+    for (number, (host, rails)) in used.iter().enumerate() {
         for rail in rails {
-            // Of two interfaces in one network the kernel's files do not say which has the address.
-            let is_shared = rails.iter().any(|other| {
-                other.name() != rail.name()
-                    && other
-                        .function
-                        .networks
-                        .iter()
-                        .any(|network| rail.function.networks.contains(network))
-            });
-            if rail.ipv4().is_empty() && !is_shared {
-                without.push(seen(
+            let possible = rail.possible_ipv4();
+            match (rail.ipv4().is_empty(), possible.is_empty()) {
+                (true, true) => without.push(seen(
                     format!("{}: /proc/net: {}", host.name, rail.name()),
                     "no IPv4 address",
-                ));
+                )),
+                (true, false) => unseen = unseen.or_else(|| Some(unsettled(host, rail))),
+                (false, _) => {}
             }
-            for address in rail.ipv4() {
-                holders.entry(address).or_default().push((host, rail));
+            for address in rail.ipv4().iter().chain(possible) {
+                let of_address = holders.entry(*address).or_default();
+                of_address.push((number, host, rail));
             }
         }
     }
     let twice = holders.iter().filter(|(_, holders)| {
-        let mut names = holders.iter().map(|(host, _)| &host.name);
-        let first = names.next();
-        names.any(|name| Some(name) != first)
+        let first = holders[0].0;
+        holders.iter().any(|(number, ..)| *number != first)
     });
     let twice: Vec<_> = twice
         .flat_map(|(address, holders)| {
-            holders.iter().map(move |(host, rail)| {
+            holders.iter().map(move |(_, host, rail)| {
                 seen(
                     format!("{}: /proc/net: {}", host.name, rail.name()),
                     address,
@@ -104,7 +100,7 @@ fn addresses(cluster: &Cluster) -> Verdict {
         "half of a port in use has no IPv4 address: 100 instead of 200 Gb/s",
         without,
         "give both interfaces of the port an address, each in a network of its own: /etc/netplan/40-cx7.yaml of NVIDIA's connect-two-sparks playbook",
-        None,
+        unseen,
     )
 }
 
@@ -122,17 +118,17 @@ fn networks(cluster: &Cluster) -> Verdict {
             };
             let mut others = of_others().flat_map(|(_, rails)| rails);
             let own = &rail.function.networks;
-            let is_in = |other: &Rail| {
-                other
-                    .function
-                    .networks
-                    .iter()
-                    .any(|network| own.contains(network))
-            };
+            let is_in = |other: &Rail| rail.shares_network(other);
             let place = format!("{}: /proc/net/route: {}", host.name, rail.name());
             let names: Vec<String> = own.iter().map(ToString::to_string).collect();
             let siblings = rails.iter().filter(|other| other.name() != rail.name());
-            if siblings.into_iter().any(|other| is_in(other)) {
+            let of_others = host.machine.network.shared_networks.iter();
+            let other = of_others.filter(|(_, network)| own.contains(network));
+            let other: Vec<&str> = other.map(|(interface, _)| interface.as_str()).collect();
+            if !other.is_empty() {
+                let said = format!("{}, and {} too", names.join(", "), other.join(", "));
+                shared.push(seen(place, said));
+            } else if siblings.into_iter().any(|other| is_in(other)) {
                 shared.push(seen(place, names.join(", ")));
             } else if !own.is_empty() && !others.any(|other| is_in(other)) {
                 lonely.push(seen(place, names.join(", ")));
@@ -142,9 +138,10 @@ fn networks(cluster: &Cluster) -> Verdict {
     if !shared.is_empty() {
         return concluded(
             Severity::Warning,
-            "two interfaces of a machine are in one network: what leaves by one of them is all that is used",
+            "two interfaces of a machine are in one network, and TCP leaves by one of them alone (NVIDIA's spark_cluster_setup.py puts both halves of a port \
+             into one; its playbook for a switch asks for different ones)",
             shared,
-            "give each interface a network of its own in netplan: 192.168.100.0/24 and 192.168.101.0/24",
+            "give each interface a network of its own in netplan: 192.168.100.0/24 and 192.168.101.0/24, and neither that of another interface",
             None,
         );
     }
@@ -174,18 +171,48 @@ fn mtu(cluster: &Cluster) -> Verdict {
         Ok(used) => used,
         Err(verdict) => return verdict,
     };
-    let (mut all, mut unseen) = (Vec::new(), None);
+    // Those that reach each other, which are in one network. Of rails in none that is known, every one of two machines may be joined to every other.
+    let mut groups: BTreeMap<Option<Ipv4Network>, Vec<(u32, String)>> = BTreeMap::new();
+    let mut unseen = None;
     for (host, rails) in &used {
         for rail in rails.iter().filter(|rail| rail.has_carrier()) {
             let place = of_rail(host, rail, "mtu");
-            match known(&rail.function.mtu, || place.clone()) {
-                Ok(mtu) => all.push((*mtu, place)),
-                Err(verdict) => unseen = unseen.or(Some(verdict)),
+            let mtu = match known(&rail.function.mtu, || place.clone()) {
+                Ok(mtu) => *mtu,
+                Err(verdict) => {
+                    unseen = unseen.or(Some(verdict));
+                    continue;
+                }
+            };
+            let networks = rail.function.networks.iter().map(|network| Some(*network));
+            let networks: Vec<_> = networks.collect();
+            let networks = if networks.is_empty() {
+                vec![None]
+            } else {
+                networks
+            };
+            for network in networks {
+                groups
+                    .entry(network)
+                    .or_default()
+                    .push((mtu, place.clone()));
             }
         }
     }
-    let smallest = all.iter().map(|(mtu, _)| *mtu).min().unwrap_or(LARGE_MTU);
-    let differ = all.iter().any(|(mtu, _)| *mtu != smallest);
+    let differs = |group: &Vec<(u32, String)>| group.iter().any(|(mtu, _)| *mtu != group[0].0);
+    let unknown = groups.get(&None).is_some_and(differs);
+    if unknown && used.len() > 2 {
+        groups.remove(&None);
+        unseen = unseen.or_else(|| Some(not_examined("needs an address of every rail (cluster.addresses): which of them reach each other is not known")));
+    }
+    let differ = groups.values().any(differs);
+    let mut all: Vec<(u32, String)> = Vec::new();
+    for group in groups.into_values() {
+        if !differ || differs(&group) {
+            all.extend(group);
+        }
+    }
+    all.dedup();
     let shown = all.iter().filter(|(mtu, _)| differ || *mtu < LARGE_MTU);
     let evidence = shown.map(|(mtu, place)| seen(place, mtu)).collect();
     let fix = format!(

@@ -2,10 +2,11 @@
 
 use crate::doctor::{Check, Examination, Seen, Verdict, not_examined, seen};
 
-use super::super::facts::{Cluster, Link, has_card};
+use super::super::facts::{Cluster, Link, has_card, leading};
 use super::super::host::{Host, Rail};
 use super::super::measurement::Spread;
-use super::causes::Slow;
+use super::causes::{Cause, Slow};
+use super::command::{device, measure};
 use super::concluded::concluded;
 use super::way::Way;
 
@@ -85,16 +86,16 @@ fn each(cluster: &Cluster) -> Verdict {
     };
     let mut slow = Vec::new();
     let mut unseen = None;
-    let mut measured: Vec<(&Link<'_>, String)> = Vec::new();
+    let mut measured: Vec<(&Link<'_>, [Way; 2])> = Vec::new();
     for link in &links {
         let Some(label) = link.measurement.rail.as_deref() else {
             continue;
         };
-        match labelled(link, label).and_then(|name| {
+        match labelled(link, label).and_then(|ways| {
             judge(link, Some(label), &ALONE, &mut slow)?;
-            Ok(name)
+            Ok(ways)
         }) {
-            Ok(name) => measured.push((link, name)),
+            Ok(ways) => measured.push((link, ways)),
             Err(verdict) => unseen = unseen.or(Some(verdict)),
         }
     }
@@ -105,30 +106,31 @@ fn each(cluster: &Cluster) -> Verdict {
 }
 
 /// What it would take to have measured every rail that leads from one host to another.
-fn untried([a, b]: [&Host; 2], measured: &[(&Link<'_>, String)]) -> Option<String> {
-    let there = b.used_rails();
-    let leads_there = |rail: &&Rail| {
-        let networks = &rail.function.networks;
-        let is_shared = |other: &&Rail| {
-            let mut of_other = other.function.networks.iter();
-            of_other.any(|network| networks.contains(network))
-        };
-        // In a ring a rail leads to one of the others alone; one without a known network may lead anywhere.
-        networks.is_empty() || there.iter().any(is_shared)
-    };
-    let rails: Vec<&Rail> = a.used_rails().into_iter().filter(leads_there).collect();
+fn untried([a, b]: [&Host; 2], measured: &[(&Link<'_>, [Way; 2])]) -> Option<String> {
+    let rails = leading(a, b);
     if rails.is_empty() {
         return Some(format!("needs a rail from {} to {}", a.name, b.name));
     }
     let is_measured = |rail: &Rail| {
         let mut measured = measured.iter();
-        measured.any(|(link, name)| link.is_between(a, b) && *name == rail.name())
+        measured.any(|(link, ways)| {
+            let mut ends = std::iter::zip(link.ends, ways);
+            let own = ends.find(|(end, _)| std::ptr::eq(*end, a));
+            link.is_between(a, b) && own.is_some_and(|(_, way)| way.rails.contains(&rail.name()))
+        })
     };
     let missing = rails.into_iter().find(|rail| !is_measured(rail))?;
-    let device = &missing.function.rdma_device;
+    // What it is joined to has a name of its own there.
+    let there = leading(b, a);
+    let joined = there.iter().find(|other| other.shares_network(missing));
+    let namesake = || there.iter().find(|other| other.name() == missing.name());
+    let joined = joined.or_else(namesake).or(there.first())?;
+    let name = device(missing);
     Some(format!(
-        "needs a measurement of {device} alone between {} and {}: mpirun -x UCX_NET_DEVICES={device}:1 … sparkpilot-mpi measure --rail {device}",
-        a.name, b.name
+        "needs a measurement of {name} alone between {} and {}: {}",
+        a.name,
+        b.name,
+        measure(&[(a, vec![missing]), (b, vec![joined])], Some(&name))
     ))
 }
 
@@ -139,8 +141,8 @@ fn links(cluster: &Cluster) -> Result<Vec<Link<'_>>, Verdict> {
     Ok(links)
 }
 
-/// The rail that a label names, if MPI was limited to it and to nothing else.
-fn labelled(link: &Link<'_>, label: &str) -> Result<String, Verdict> {
+/// What MPI was limited to, if that is the rail that a label names, and nothing else.
+fn labelled(link: &Link<'_>, label: &str) -> Result<[Way; 2], Verdict> {
     let [a, b] = link.ends;
     let rail = a.rail(label).or_else(|| b.rail(label));
     let Some(rail) = rail else {
@@ -150,19 +152,56 @@ fn labelled(link: &Link<'_>, label: &str) -> Result<String, Verdict> {
         )));
     };
     let ways = Way::of(link);
+    if ways.iter().any(Way::is_untold) {
+        return Err(not_examined(format!(
+            "needs a measurement of which MPI was told the way, as {} was not: add --mca pml ucx, or for TCP --mca pml ob1",
+            link.file
+        )));
+    }
     let is_alone = ways
         .iter()
         .all(|way| way.is_of_rails() && way.rails.len() == 1);
     let is_it = ways.iter().any(|way| way.rails.contains(&rail.name()));
-    match is_alone && is_it {
-        true => Ok(rail.name()),
-        false => Err(not_examined(format!(
-            "needs MPI limited to {label}, as {} calls itself: mpirun -x UCX_NET_DEVICES={}:1, or for TCP --mca btl_tcp_if_include {}",
+    if !is_alone || !is_it {
+        let there = |host| {
+            let all = leading(host, if std::ptr::eq(host, a) { b } else { a });
+            let joined = |other: &&&Rail| other.shares_network(rail) || other.is_called(label);
+            all.iter()
+                .copied()
+                .filter(|other| joined(&other))
+                .take(1)
+                .collect()
+        };
+        return Err(not_examined(format!(
+            "needs MPI limited to {label}, as {} calls itself: {}; or for TCP --mca pml ob1 --mca btl_tcp_if_include {}",
             link.file,
-            rail.function.rdma_device,
+            measure(&[(a, there(a)), (b, there(b))], Some(label)),
             rail.name()
-        ))),
+        )));
     }
+    let [of_a, of_b] = [(a, &ways[0]), (b, &ways[1])].map(|(host, way)| {
+        let mut named = host
+            .rails
+            .iter()
+            .filter(|rail| way.rails.contains(&rail.name()));
+        named.next()
+    });
+    if let (Some(of_a), Some(of_b)) = (of_a, of_b) {
+        let are_known = [of_a, of_b]
+            .iter()
+            .all(|rail| !rail.function.networks.is_empty());
+        if are_known && !of_a.shares_network(of_b) {
+            return Err(not_examined(format!(
+                "needs rails that lead to each other: {} of {} and {} of {}, which {} is of, are in no network together",
+                of_a.name(),
+                a.name,
+                of_b.name(),
+                b.name,
+                link.file
+            )));
+        }
+    }
+    Ok(ways)
 }
 
 /// Adds a link to the slow ones if it is one.
@@ -199,27 +238,68 @@ fn slower(link: &Link<'_>) -> f64 {
         .min(link.pair.from_b_gbps.median)
 }
 
+/// Every slow pair with its own cause; the severest counts.
 fn verdict(slow: &[Slow<'_, '_>], expected: &Expected, unseen: Option<Verdict>) -> Verdict {
-    let slowest = slow
-        .iter()
-        .min_by(|one, other| one.gbps.total_cmp(&other.gbps));
-    let Some(slowest) = slowest else {
+    // The slowest measurement of each pair and rail speaks for it.
+    let mut slowest: Vec<&Slow<'_, '_>> = Vec::new();
+    for one in slow {
+        let [a, b] = one.link.ends;
+        let of_same =
+            |other: &&mut &Slow<'_, '_>| other.link.is_between(a, b) && other.rail == one.rail;
+        match slowest.iter_mut().find(of_same) {
+            Some(other) if one.gbps < other.gbps => *other = one,
+            Some(_) => {}
+            None => slowest.push(one),
+        }
+    }
+    let mut causes: Vec<(&Slow<'_, '_>, Cause)> =
+        slowest.iter().map(|slow| (*slow, slow.cause())).collect();
+    causes.sort_by(|(one, of_one), (other, of_other)| {
+        let by_severity = of_other.severity.cmp(&of_one.severity);
+        by_severity.then(one.gbps.total_cmp(&other.gbps))
+    });
+    let Some((_, worst)) = causes.first() else {
         return unseen.unwrap_or(Verdict::Passed);
     };
-    let mut evidence: Vec<Seen> = slow.iter().flat_map(figures).collect();
-    let cause = slowest.cause();
-    evidence.extend(cause.evidence);
-    let [a, b]: [&Host; 2] = slowest.link.ends;
-    let by = slowest
-        .rail
-        .map(|rail| format!(" by {rail}"))
-        .unwrap_or_default();
-    let message = format!(
-        "{} and {} move {:.1} of {:.0} Gb/s{by}: {}",
-        a.name, b.name, slowest.gbps, expected.gbps, cause.what
-    );
-    concluded(cause.severity, message, evidence, cause.fix, None)
+    let severity = worst.severity;
+    let n_more = causes.len().saturating_sub(MOST_SAID);
+    let (mut messages, mut fixes, mut evidence) = (Vec::new(), Vec::new(), Vec::new());
+    for (slow, cause) in causes.into_iter().take(MOST_SAID) {
+        let [a, b]: [&Host; 2] = slow.link.ends;
+        let by = slow.rail.map(|rail| format!(" by {rail}"));
+        messages.push(format!(
+            "{} and {} move {:.1} of {:.0} Gb/s{}: {}",
+            a.name,
+            b.name,
+            slow.gbps,
+            expected.gbps,
+            by.unwrap_or_default(),
+            cause.what
+        ));
+        evidence.extend(figures(slow));
+        evidence.extend(cause.evidence);
+        if !fixes.contains(&cause.fix) {
+            fixes.push(cause.fix);
+        }
+    }
+    let others = slow
+        .iter()
+        .filter(|slow| !slowest.iter().any(|said| std::ptr::eq(*said, *slow)));
+    evidence.extend(others.flat_map(figures));
+    if n_more > 0 {
+        messages.push(format!("and {n_more} more pairs are slow"));
+    }
+    concluded(
+        severity,
+        messages.join("; "),
+        evidence,
+        fixes.join("; "),
+        None,
+    )
 }
+
+/// Slow pairs of which the cause is said.
+const MOST_SAID: usize = 8;
 
 /// Both directions of a slow link.
 fn figures(slow: &Slow<'_, '_>) -> [Seen; 2] {

@@ -2,25 +2,28 @@
 //!
 //! ```text
 //! MPI was told to use it, or 0.5 to 1 of its speed      the management network          nixos-dgx-spark README: about 1 GB/s
-//! 8 to 25 Gb/s, link and PCIe as they should be         a ConnectX-7 that began wrong   dgx-spark-playbooks PR #108: 12.9, 13.2 Gb/s
+//! 8 to 25 Gb/s of one rail, twice that of two, by RDMA,
+//!   link and PCIe as they should be                     a ConnectX-7 that began wrong   dgx-spark-playbooks PR #108: 12.9, 13.2 Gb/s of a rail
 //! PCIe with fewer than four lanes                       old firmware                    tonyd2wild PR #35
-//! 80 to 110 Gb/s of both rails                          one interface alone             tonyd2wild PR #35: 98; 161 with both
-//! 140 to 175 Gb/s with small packets                    MTU 1500                        dgx-spark-playbooks issue #25: 18.9, 20.9 GB/s
+//! 80 to 110 Gb/s, one half without link or address,
+//!   or one alone named                                  one interface alone             tonyd2wild PR #35: 98; 161 with both
+//! 140 to 175 Gb/s with small packets                    maybe the MTU of 1500           dgx-spark-playbooks issue #25: 18.9, 20.9 GB/s
 //! ```
 //!
-//! A figure alone proves nothing: where no record speaks for a cause, it is said that none is known.
+//! A figure alone proves nothing: where no record speaks for a cause, it is said that none is known, and how to measure so that one may be.
 
 use crate::doctor::{Seen, Severity, seen};
 use crate::reading::Reading;
 
-use super::super::facts::{Link, of_rail};
+use super::super::facts::{Link, leading, of_rail};
 use super::super::host::{Host, Rail};
-use super::way::{Way, is_without_rdma};
+use super::command::{Ends, hca, measure};
+use super::way::Way;
 
 /// Lanes of a function's PCIe link.
 const PCIE_LANES: u8 = 4;
-
-const NAME_RAILS: &str = "name the rails and measure again: -x UCX_NET_DEVICES=rocep1s0f0:1,roceP2p1s0f0:1, or for TCP their networks with --mca btl_tcp_if_include";
+/// Messages from which on a rate is one of the link and not of what a message costs.
+const LARGE_MESSAGE: u64 = 1 << 20;
 
 /// A cause, and what speaks for it.
 pub(super) struct Cause {
@@ -40,15 +43,38 @@ pub(super) struct Slow<'a, 'b> {
     pub(super) gbps: f64,
 }
 
-impl Slow<'_, '_> {
-    /// The rails that were measured, on both hosts.
-    fn rails(&self) -> Vec<(&Host, &Rail)> {
-        let of = |host| {
-            let used = Host::used_rails(host).into_iter();
-            let is_measured = |rail: &&Rail| self.rail.is_none_or(|name| rail.is_called(name));
-            used.filter(is_measured).map(move |rail| (host, rail))
-        };
-        self.link.ends.iter().flat_map(|host| of(*host)).collect()
+impl<'a> Slow<'a, '_> {
+    /// The rails that lead from each end to the other.
+    fn leading(&self) -> Ends<'a> {
+        let [a, b] = self.link.ends;
+        [(a, leading(a, b)), (b, leading(b, a))]
+    }
+
+    /// The rails that were measured, on both hosts: those that MPI was limited to, or all that lead to the other end.
+    fn rails(&self) -> Vec<(&'a Host, &'a Rail)> {
+        let of = std::iter::zip(self.leading(), &self.ways);
+        let of = of.flat_map(|((host, leading), way)| {
+            let rails = match way.is_of_rails() {
+                true => {
+                    let named = |rail: &&Rail| way.rails.contains(&rail.name());
+                    host.rails.iter().filter(named).collect()
+                }
+                false => leading,
+            };
+            rails.into_iter().map(move |rail| (host, rail))
+        });
+        of.collect()
+    }
+
+    /// How to measure this link so that the figure says something.
+    fn command(&self) -> String {
+        let mut ends = self.leading();
+        if let Some(label) = self.rail {
+            for ((_, rails), way) in std::iter::zip(&mut ends, &self.ways) {
+                rails.retain(|rail| rail.is_called(label) || way.rails.contains(&rail.name()));
+            }
+        }
+        measure(&ends, self.rail)
     }
 
     /// The likeliest cause.
@@ -72,15 +98,17 @@ impl Slow<'_, '_> {
     }
 
     fn told_to_use_management(&self) -> Option<Cause> {
+        // What is quicker than that link did not go by it.
         let mut others = self.ways.iter().flat_map(|way| &way.others);
-        let (interface, speed) = others.next()?;
+        let (interface, speed) =
+            others.find(|(_, speed_mbps)| self.gbps <= *speed_mbps as f64 / 1e3)?;
         Some(Cause {
             severity: Severity::Warning,
             what: format!(
                 "MPI was told to use {interface} of {speed} Mb/s, which is not the cable between the ports"
             ),
             evidence: Vec::new(),
-            fix: NAME_RAILS.to_owned(),
+            fix: format!("name the rails and measure again: {}", self.command()),
         })
     }
 
@@ -103,14 +131,36 @@ impl Slow<'_, '_> {
             severity: Severity::Warning,
             what: "that is the speed of another link that both machines have: it went over the management network".to_owned(),
             evidence: vec![fits(a)?, fits(b)?],
-            fix: NAME_RAILS.to_owned(),
+            fix: format!("name the rails and measure again: {}", self.command()),
         })
+    }
+
+    /// Whether the figure is one of rails that went by RDMA, in messages that are large enough.
+    fn is_of_rails_by_rdma(&self) -> bool {
+        let ways = &self.ways;
+        let is_large = self.link.measurement.message_bytes >= LARGE_MESSAGE;
+        let by_rdma = !ways
+            .iter()
+            .any(|way| way.is_without_rdma || way.is_untold());
+        let named = ways.iter().all(Way::is_of_rails) || ways.iter().all(|way| way.is_rdma_alone);
+        is_large && by_rdma && named
     }
 
     /// The card says that all is well, and moves an eighth.
     fn began_wrong(&self) -> Option<Cause> {
         const FULL_SPEED_MBPS: u64 = 200_000;
-        if !(8.0..=25.0).contains(&self.gbps) {
+        if !self.is_of_rails_by_rdma() {
+            return None;
+        }
+        // What is seen of one rail, of two together, and where it is not known how many carried it.
+        let is_named = self.ways.iter().all(Way::is_of_rails);
+        let n_rails = self.ways.iter().map(|way| way.rails.len()).min();
+        let range = match n_rails {
+            Some(1) if is_named => 8.0..=25.0,
+            _ if is_named => 16.0..=50.0,
+            _ => 16.0..=25.0,
+        };
+        if !range.contains(&self.gbps) {
             return None;
         }
         let mut evidence = Vec::new();
@@ -133,7 +183,7 @@ impl Slow<'_, '_> {
         }
         Some(Cause {
             severity: Severity::Error,
-            what: "links and PCIe say that all is well, so a ConnectX-7 began wrong (about 13 Gb/s were seen)".to_owned(),
+            what: "links and PCIe say that all is well, so a ConnectX-7 began wrong (about 13 Gb/s of a rail were seen)".to_owned(),
             evidence,
             fix: "shut both machines down and take their power plugs out before they are started again (a full power drain)".to_owned(),
         })
@@ -163,23 +213,32 @@ impl Slow<'_, '_> {
         if self.rail.is_some() || !(80.0..=110.0).contains(&self.gbps) {
             return None;
         }
-        let rails = self.rails();
-        let bare = rails
-            .iter()
-            .filter(|(host, rail)| host.machine.network.tells_addresses && rail.ipv4().is_empty());
-        let evidence = bare.map(|(host, rail)| {
-            seen(
-                format!("{}: /proc/net: {}", host.name, rail.name()),
-                "no IPv4 address",
-            )
-        });
-        Some(Cause {
+        let ends = self.leading();
+        let mut evidence = Vec::new();
+        for ((host, rails), way) in std::iter::zip(&ends, &self.ways) {
+            if way.is_of_rails() && way.rails.len() == 1 && rails.len() > 1 {
+                let place = format!("{}: {}", self.link.file, host.name);
+                evidence.push(seen(place, "one of several rails was named"));
+            }
+            for rail in rails {
+                let is_bare = rail.ipv4().is_empty() && rail.possible_ipv4().is_empty();
+                if rail.function.has_carrier == Reading::Value(false) {
+                    evidence.push(seen(of_rail(host, rail, "carrier"), "no link"));
+                } else if host.machine.network.tells_addresses && is_bare {
+                    let place = format!("{}: /proc/net: {}", host.name, rail.name());
+                    evidence.push(seen(place, "no IPv4 address"));
+                }
+            }
+        }
+        (!evidence.is_empty()).then(|| Cause {
             severity: Severity::Warning,
             what: "that is what one interface of a port carries: the other half was not used".to_owned(),
-            evidence: evidence.collect(),
-            fix: "give both halves an address (cluster.addresses) and name both: -x UCX_NET_DEVICES=rocep1s0f0:1,roceP2p1s0f0:1; NCCL: \
-                  NCCL_IB_HCA=rocep1s0f0,roceP2p1s0f0 NCCL_IB_MERGE_NICS=1"
-                .to_owned(),
+            evidence,
+            fix: format!(
+                "give both halves a link and an address (cluster.links, cluster.addresses) and name both: {}; NCCL: NCCL_IB_HCA={} NCCL_IB_MERGE_NICS=1",
+                self.command(),
+                hca(&ends[0].1)
+            ),
         })
     }
 
@@ -196,31 +255,30 @@ impl Slow<'_, '_> {
         let evidence: Vec<Seen> = small.collect();
         (!evidence.is_empty()).then(|| Cause {
             severity: Severity::Warning,
-            what: "packets are small".to_owned(),
+            what: "packets are small, which may be why".to_owned(),
             evidence,
             fix: format!("mtu: {LARGE_MTU} for both halves in netplan, on all machines"),
         })
     }
 
     fn unknown(&self) -> Cause {
-        let ranks =
-            [self.link.pair.a, self.link.pair.b].map(|rank| &self.link.measurement.ranks[rank]);
-        let by_tcp = ranks.iter().any(|rank| is_without_rdma(rank));
-        let (what, fix) = match by_tcp {
-            true => (
-                "messages went by TCP, and 190 Gb/s were measured by RDMA",
-                "measure by RDMA: mpirun --mca pml ucx -x UCX_NET_DEVICES=rocep1s0f0:1,roceP2p1s0f0:1",
-            ),
-            false => (
-                "no cause is known that fits",
-                "stop what else runs on these machines and measure again, and run sparkpilot doctor on each",
-            ),
+        let any = |of: fn(&Way) -> bool| self.ways.iter().any(of);
+        let what = if any(Way::is_untold) {
+            "no cause is known, as MPI was not told whether to go by UCX or by TCP"
+        } else if any(|way| way.is_without_rdma) {
+            "messages went by TCP, and 190 Gb/s were measured by RDMA"
+        } else {
+            "no cause is known that fits"
+        };
+        let fix = match self.is_of_rails_by_rdma() {
+            true => "stop what else runs on these machines and measure again, and run sparkpilot doctor on each".to_owned(),
+            false => format!("measure so first: {}", self.command()),
         };
         Cause {
             severity: Severity::Warning,
             what: what.to_owned(),
             evidence: Vec::new(),
-            fix: fix.to_owned(),
+            fix,
         }
     }
 }

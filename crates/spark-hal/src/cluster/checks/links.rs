@@ -15,7 +15,7 @@ pub(super) const CHECKS: &[Examination<Cluster>] = &[
         check: Check {
             id: "cluster.links",
             title: "every machine has a port with a link, on both of its halves",
-            source: PLAYBOOK,
+            source: "NVIDIA/dgx-spark-playbooks, nvidia/connect-two-sparks; NVIDIA/NV-Kernels PR #228, #271: devices go when the cable goes",
         },
         run: links,
     },
@@ -44,8 +44,13 @@ fn links(cluster: &Cluster) -> Verdict {
         return verdict;
     }
     let mut unseen = None;
-    let (mut dead, mut halves) = (Vec::new(), Vec::new());
+    let (mut lost, mut dead, mut halves) = (Vec::new(), Vec::new(), Vec::new());
     for host in &cluster.hosts {
+        if host.lost_card() {
+            let place = format!("{}: /sys/bus/pci/devices", host.name);
+            lost.push(seen(place, "no ConnectX-7 (15b3:1021)"));
+            continue;
+        }
         if let Err(verdict) = has_card(host) {
             unseen.get_or_insert(verdict);
             continue;
@@ -72,6 +77,17 @@ fn links(cluster: &Cluster) -> Verdict {
             let place = format!("{}: {}", host.name, rail.function.pci.path());
             seen(place, "the other half of its port is not there")
         }));
+    }
+    if !lost.is_empty() {
+        // DGX OS takes the card's devices away while no cable is in: NVIDIA/NV-Kernels PR #228, #271.
+        return concluded(
+            Severity::Error,
+            "the ConnectX-7 of a DGX Spark is not there: no cable is plugged in, as DGX OS takes its devices away then (dgx-spark-mlnx-hotplug), or the \
+             card is lost",
+            lost,
+            "plug the cable in at both ends, and restart the machine",
+            None,
+        );
     }
     if !dead.is_empty() {
         return concluded(

@@ -5,6 +5,7 @@
 mod addresses;
 mod bandwidth;
 mod causes;
+mod command;
 mod concluded;
 mod links;
 mod measured;

@@ -6,8 +6,10 @@ use std::net::Ipv4Addr;
 use crate::bytes::gibibytes;
 use crate::doctor::{Check, Examination, Severity, Verdict, not_examined, seen};
 use crate::network::{ENOUGH_LOCKED_BYTES, GidKind};
+use crate::reading::Reading;
 
 use super::super::facts::{Cluster, RECORD, has_card, known, knows_addresses};
+use super::super::host::Rail;
 use super::concluded::concluded;
 
 pub(super) const CHECKS: &[Examination<Cluster>] = &[
@@ -36,8 +38,16 @@ fn gid(cluster: &Cluster) -> Verdict {
     };
     let (mut indexes, mut evidence) = (BTreeSet::new(), Vec::new());
     let (mut missing, mut unseen) = (Vec::new(), None);
+    let mut bare = Vec::new();
     for (host, rails) in &used {
-        let addresses: BTreeSet<Ipv4Addr> = rails.iter().flat_map(|rail| rail.ipv4()).collect();
+        let has_device = |rail: &Rail| rail.function.rdma_device != Reading::NotSupported;
+        if !host.rails.iter().any(has_device) {
+            bare.extend(rails.iter().map(|rail| {
+                let path = rail.function.pci.path();
+                seen(format!("{}: {path}/infiniband", host.name), "not there")
+            }));
+            continue;
+        }
         for rail in rails.iter().filter(|rail| rail.has_carrier()) {
             let device = rail.function.rdma_device.to_string();
             let place = || format!("gids of {device} on {}: {RECORD}", host.name);
@@ -49,6 +59,9 @@ fn gid(cluster: &Cluster) -> Verdict {
                     continue;
                 }
             };
+            // Its own ones, where it is known which these are.
+            let (own, possible) = (rail.ipv4(), rail.possible_ipv4());
+            let addresses: BTreeSet<&Ipv4Addr> = own.iter().chain(possible).collect();
             let place = format!("{}: /sys/class/infiniband/{device}/ports/1/gids", host.name);
             let of_address = gids
                 .iter()
@@ -68,6 +81,15 @@ fn gid(cluster: &Cluster) -> Verdict {
                 }
             }
         }
+    }
+    if !bare.is_empty() {
+        return concluded(
+            Severity::Error,
+            "a machine has no RDMA device: the kernel's driver of them (mlx5_ib) is not loaded, and nothing goes by RDMA",
+            bare,
+            "sudo modprobe mlx5_ib   # and look for it in: lsmod; then record the machine again",
+            None,
+        );
     }
     if !missing.is_empty() {
         return concluded(
@@ -100,7 +122,10 @@ fn memlock(cluster: &Cluster) -> Verdict {
     let (mut small, mut unseen) = (Vec::new(), None);
     for host in &cluster.hosts {
         let limit = &host.machine.network.memlock_limit_bytes;
-        let place = format!("{}: /proc/self/limits Max locked memory", host.name);
+        let place = format!(
+            "{}: /proc/self/limits Max locked memory, soft limit",
+            host.name
+        );
         match known(limit, || place.clone()) {
             Ok(_) if host.is_of_root => {
                 unseen = unseen.or(Some(not_examined(format!(
@@ -108,7 +133,15 @@ fn memlock(cluster: &Cluster) -> Verdict {
                     host.name
                 ))));
             }
-            Ok(limit) if *limit < ENOUGH_LOCKED_BYTES => small.push(seen(place, gibibytes(*limit))),
+            Ok(limit) if *limit < ENOUGH_LOCKED_BYTES => {
+                let most = host.machine.network.memlock_most_bytes.as_value();
+                let can_raise = most.is_some_and(|most| *most >= ENOUGH_LOCKED_BYTES);
+                let said = match can_raise {
+                    true => ", and `ulimit -l hard` raises it for one shell of bash",
+                    false => "",
+                };
+                small.push(seen(place, format!("{}{said}", gibibytes(*limit))));
+            }
             Ok(_) => {}
             Err(verdict) => unseen = unseen.or(Some(verdict)),
         }

@@ -1,11 +1,10 @@
 //! Software and firmware: the same on all machines, and names that tell them apart.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use crate::doctor::{Check, Examination, Seen, Severity, Verdict, not_examined, seen};
 
-use super::super::facts::{Cluster, RECORD, known};
-use super::super::host::Host;
+use super::super::facts::{Cluster, RECORD, is_same, known};
 use super::concluded::concluded;
 
 pub(super) const CHECKS: &[Examination<Cluster>] = &[
@@ -31,12 +30,12 @@ fn names(cluster: &Cluster) -> Verdict {
     if let Err(verdict) = cluster.needs_two_hosts() {
         return verdict;
     }
-    let mut n_of = BTreeMap::new();
-    for host in &cluster.hosts {
-        *n_of.entry(host.name.to_ascii_lowercase()).or_insert(0) += 1;
-    }
-    let is_twice = |host: &&Host| n_of[&host.name.to_ascii_lowercase()] > 1;
-    let twice = cluster.hosts.iter().filter(is_twice);
+    let hosts = cluster.hosts.iter().enumerate();
+    let twice = hosts.filter(|(number, host)| {
+        let mut others = cluster.hosts.iter().enumerate();
+        others.any(|(other, named)| other != *number && is_same(&named.name, &host.name))
+    });
+    let twice = twice.map(|(_, host)| host);
     let unnamed = cluster.hosts.iter().find(|host| !host.names_itself);
     concluded(
         Severity::Warning,

@@ -122,12 +122,20 @@ fn port(facts: &Facts) -> Verdict {
                     _ => format!("not up ({})", half.has_carrier),
                 },
             ));
-        } else if !half.addresses.iter().any(is_given) {
+        } else if !half.addresses.iter().any(is_given) && half.possible_addresses.is_empty() {
             evidence.push(seen(format!("/proc/net: {}", half.name()), "no address"));
         }
     }
     if evidence.is_empty() {
-        return Verdict::Passed;
+        let has_none =
+            |half: &&&Function| has_carrier(half) && !half.addresses.iter().any(is_given);
+        return match ports.iter().flatten().find(has_none) {
+            None => Verdict::Passed,
+            Some(half) => not_examined(format!(
+                "needs the RDMA table of {0}, as another interface is in its network: which of them has an address /proc/net does not say",
+                half.name()
+            )),
+        };
     }
     found(
         Severity::Warning,
@@ -236,6 +244,14 @@ fn nccl(facts: &Facts) -> Verdict {
     )
 }
 
+/// A limit of locked memory, in words.
+fn locked(limit: &Reading<u64>) -> String {
+    match limit {
+        Reading::Value(u64::MAX) => "any amount".to_owned(),
+        other => format!("{other} bytes"),
+    }
+}
+
 fn memlock(facts: &Facts) -> Verdict {
     let network = &facts.machine.network;
     if let Some(verdict) = no_card(facts) {
@@ -248,7 +264,13 @@ fn memlock(facts: &Facts) -> Verdict {
                 "only {} may be locked: registering memory for RDMA fails",
                 gibibytes(limit)
             ),
-            vec![seen("/proc/self/limits Max locked memory", limit)],
+            vec![seen(
+                "/proc/self/limits Max locked memory, soft limit",
+                format!(
+                    "{limit}; {} may be asked for",
+                    locked(&network.memlock_most_bytes)
+                ),
+            )],
             "add `* hard memlock unlimited` and `* soft memlock unlimited` to \
              /etc/security/limits.conf and log in again",
         ),

@@ -69,6 +69,23 @@ fn links() {
 }
 
 #[test]
+fn a_spark_whose_card_is_gone_is_no_machine_without_one() {
+    let gone = [0, 1].iter().fold(Patients::twins(), |twins, function| {
+        twins
+            .without(&format!("/sys/bus/pci/devices/0000:01:00.{function}"))
+            .without(&format!("/sys/bus/pci/devices/0002:01:00.{function}"))
+    });
+    gone.has(
+        "cluster.links",
+        Severity::Error,
+        "spark-2: /sys/bus/pci/devices",
+    );
+    for id in ["cluster.mtu", "cluster.gid", "cluster.memlock"] {
+        gone.is_not_examined(id, "needs the ConnectX-7 of spark-2");
+    }
+}
+
+#[test]
 fn machines_without_a_card_are_none_of_a_cluster() {
     let mut mixed = Patients::twins();
     mixed.trees[1] = crate::recorded::Tree::of("rtx-4090-pc");
@@ -147,7 +164,12 @@ fn addresses_and_networks() {
     let one_network = addresses(&[(first, [192, 168, 100, 11]), (second, [192, 168, 100, 12])]);
     let shared = Patients::twins().with(&one_network);
     shared.has("cluster.networks", Severity::Warning, "192.168.100.0/24");
-    shared.passes("cluster.addresses");
+    // Which of the two has the second address its table says, and nothing else does.
+    shared.is_not_examined("cluster.addresses", "identifiers of roceP2p1s0f0");
+    Patients::twins()
+        .with(&one_network)
+        .with(&gids(1, 3, [192, 168, 100, 12]))
+        .passes("cluster.addresses");
     let elsewhere = addresses(&[(first, [192, 168, 100, 11]), (second, [192, 168, 102, 11])]);
     Patients::twins()
         .with(&elsewhere)
@@ -161,6 +183,40 @@ fn addresses_and_networks() {
     ] {
         published.is_not_examined(id, "sparkpilot cluster record");
     }
+}
+
+/// A management network with the numbers of a rail's, whose interface stands first in the kernel's table.
+#[test]
+fn an_address_goes_to_the_rail_whose_table_has_it() {
+    let [(first, ..), (second, ..)] = RAILS;
+    let shared = addresses(&[
+        ("enP7s7", [192, 168, 100, 61]),
+        (first, [192, 168, 100, 11]),
+        (second, [192, 168, 101, 11]),
+    ]);
+    let twins = Patients::twins().with(&shared);
+    for id in ["cluster.addresses", "cluster.gid", "cluster.netplan"] {
+        twins.passes(id);
+    }
+    twins.has(
+        "cluster.networks",
+        Severity::Warning,
+        "192.168.100.0/24, and enP7s7 too",
+    );
+    let (_, device, function) = RAILS[0];
+    let table = format!("/sys/bus/pci/devices/{function}/infiniband/{device}/ports/1/gids");
+    let unread = Patients::twins().with(&shared).without(&table);
+    for id in ["cluster.addresses", "cluster.netplan", "cluster.gid"] {
+        unread.is_not_examined(id, "");
+    }
+    // Its table has none: the address is the other interface's.
+    Patients::twins()
+        .with(&addresses(&[
+            ("enP7s7", [192, 168, 100, 61]),
+            (first, [192, 168, 100, 61]),
+            (second, [192, 168, 101, 11]),
+        ]))
+        .has("cluster.addresses", Severity::Warning, "enp1s0f0np0");
 }
 
 #[test]
@@ -200,6 +256,10 @@ fn gid() {
     Patients::twins()
         .with(&gids(1, 3, [192, 168, 101, 99]))
         .has("cluster.gid", Severity::Error, "roceP2p1s0f0");
+    // One of the other half's address is not its own.
+    Patients::twins()
+        .with(&gids(1, 3, [192, 168, 100, 11]))
+        .has("cluster.gid", Severity::Error, "roceP2p1s0f0");
     // The same identifier for the first version of RoCE is another one.
     Patients::twins()
         .with(&format!("== {}/gid_attrs/types/3\nIB/RoCE v1\n", table(0)))
@@ -210,6 +270,21 @@ fn gid() {
 }
 
 #[test]
+fn a_machine_without_rdma_devices_lacks_a_driver() {
+    let bare = [
+        "0000:01:00.0",
+        "0000:01:00.1",
+        "0002:01:00.0",
+        "0002:01:00.1",
+    ]
+    .iter()
+    .fold(Patients::twins(), |twins, function| {
+        twins.without(&format!("/sys/bus/pci/devices/{function}/infiniband"))
+    });
+    bare.has("cluster.gid", Severity::Error, "modprobe mlx5_ib");
+}
+
+#[test]
 fn memlock() {
     let limit = "== /proc/self/limits\nMax locked memory         8388608              8388608            bytes\n";
     Patients::twins().with(limit).has(
@@ -217,6 +292,11 @@ fn memlock() {
         Severity::Warning,
         "spark-2: /proc/self/limits",
     );
+    // The kernel enforces the soft limit; the hard one says what it may be raised to.
+    let limit = "== /proc/self/limits\nMax locked memory         8388608              unlimited            bytes\n";
+    Patients::twins()
+        .with(limit)
+        .has("cluster.memlock", Severity::Warning, "ulimit -l");
     Patients::twins()
         .without("/proc/self/limits")
         .is_not_examined("cluster.memlock", "spark-2: /proc/self/limits");
@@ -230,6 +310,24 @@ fn names() {
     Patients::twins()
         .with("== /proc/sys/kernel/hostname\nSpark-1\n")
         .has("cluster.names", Severity::Warning, "hostname");
+    // With and without its domain it is one machine; in two domains there are two.
+    let named = |first: &str, second: &str| {
+        let twins = Patients::twins();
+        for (tree, name) in twins.trees.iter().zip([first, second]) {
+            tree.add(&format!("== /proc/sys/kernel/hostname\n{name}\n"));
+        }
+        twins
+    };
+    named("spark-1.lab.local", "spark-1").has("cluster.names", Severity::Warning, "lab.local");
+    named("spark-1.lab", "spark-1.den").passes("cluster.names");
+    // Two machines of one name that have the same address are two machines.
+    let [(first, ..), (second, ..)] = RAILS;
+    named("spark", "spark")
+        .with(&addresses(&[
+            (first, [192, 168, 100, 10]),
+            (second, [192, 168, 101, 11]),
+        ]))
+        .has("cluster.addresses", Severity::Error, "192.168.100.10");
     Patients::twins()
         .without("/proc/sys/kernel/hostname")
         .is_not_examined("cluster.names", "record");
@@ -295,14 +393,52 @@ fn what_a_restart_takes_away() {
     Patients::twins()
         .without("/etc/netplan/40-cx7.yaml")
         .is_not_examined("cluster.netplan", "root alone may read");
-    // Such a netplan gets into no record: it is said when the record is made.
-    let by_match = "network:\n  ethernets:\n    fast:\n      match: {name: enp1s0f0np0}\n";
-    let live = Patients::twins().with(&entry(by_match)).examine_live();
-    let Some(Verdict::NotExamined(why)) = live.verdict("cluster.netplan") else {
-        panic!("{:?}", live.verdict("cluster.netplan"));
-    };
-    assert!(
-        why.contains("spark-2") && why.contains("interfaces by their names"),
-        "{why}"
+    // What is not understood is said in the record as in the files, and for the interface that it is about.
+    let twins = |text: &str| Patients::twins().with(&entry(text));
+    let by_address = netplan(11) + "    fast:\n      match: {macaddress: MUST-NOT-APPEAR}\n";
+    twins(&by_address).is_not_examined(
+        "cluster.netplan",
+        "spark-2 that is understood: line 15 (`macaddress`)",
+    );
+    let of_another = netplan(11)
+        + "    lan:\n      match: {macaddress: MUST-NOT-APPEAR}\n      set-name: enP7s7\n";
+    twins(&of_another).passes("cluster.netplan");
+    let by_name = netplan(11).replace(
+        "    enp1s0f0np0:\n",
+        "    NM-1:\n      match: {name: \"enp1s0f0*\"}\n",
+    );
+    twins(&by_name).passes("cluster.netplan");
+    let flow = "network: {ethernets: {enp1s0f0np0: {addresses: [192.168.100.11/24], mtu: 9000}}}\n";
+    twins(flow).has(
+        "cluster.netplan",
+        Severity::Warning,
+        "192.168.101.11 is not there",
+    );
+    let joined = netplan(11).replace("192.168.101.11/24", "192.168.101.11/24network:");
+    twins(&joined).is_not_examined("cluster.netplan", "line 13 (`addresses`)");
+    // Packets that are shorter than netplan has them.
+    let shorter = "== /sys/class/net/enp1s0f0np0/mtu\n1500\n";
+    Patients::twins().with(shorter).has(
+        "cluster.netplan",
+        Severity::Note,
+        "netplan apply was not run",
+    );
+    // A half without a link is not passed.
+    Patients::twins()
+        .with("== /sys/class/net/enP2p1s0f0np0/carrier\n0\n")
+        .is_not_examined("cluster.netplan", "a link of enP2p1s0f0np0 on spark-2");
+    // NVIDIA's script puts both halves into one network: either may declare an address.
+    let one_network = addresses(&[(first, [192, 168, 100, 11]), (second, [192, 168, 100, 12])]);
+    let declared = netplan(11)
+        .replace("192.168.100.11/24", "192.168.100.12/24")
+        .replace("192.168.101.11/24", "192.168.100.11/24");
+    let both = twins(&declared)
+        .with(&one_network)
+        .with(&gids(1, 3, [192, 168, 100, 12]));
+    both.passes("cluster.netplan");
+    both.has(
+        "cluster.networks",
+        Severity::Warning,
+        "spark_cluster_setup.py",
     );
 }
