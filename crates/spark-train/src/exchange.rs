@@ -66,12 +66,16 @@ pub trait GradientExchange {
     /// As [`GradientExchange::finish`].
     fn gather(&mut self, own: &[u8]) -> Result<Vec<Vec<u8>>, ExchangeError> {
         self.begin((own.len() as u64).to_le_bytes().to_vec())?;
-        let lengths = self.finish()?;
+        let lengths = finish_all(self)?;
         let lengths: Vec<usize> = lengths.iter().map(|bytes| length(bytes)).collect();
+        let longest = lengths.iter().copied().max().unwrap_or(0);
+        if longest > MOST_GATHERED {
+            return Err(format!("a rank gives {longest} bytes, more than {MOST_GATHERED}").into());
+        }
         let mut padded = own.to_vec();
-        padded.resize(lengths.iter().copied().max().unwrap_or(0), 0);
+        padded.resize(longest, 0);
         self.begin(padded)?;
-        let mut all = self.finish()?;
+        let mut all = finish_all(self)?;
         for (bytes, length) in all.iter_mut().zip(lengths) {
             bytes.truncate(length);
         }
@@ -89,6 +93,20 @@ pub trait GradientExchange {
             _ => &[],
         };
         Ok(self.gather(own)?.swap_remove(0))
+    }
+}
+
+/// Most bytes that a rank gives to [`GradientExchange::gather`]: checkpoints and lists of options are shorter.
+const MOST_GATHERED: usize = i32::MAX as usize;
+
+/// An answer of [`GradientExchange::finish`] that has something of every rank.
+pub(crate) fn finish_all<E: GradientExchange + ?Sized>(
+    exchange: &mut E,
+) -> Result<Vec<Vec<u8>>, ExchangeError> {
+    let (all, n_ranks) = (exchange.finish()?, exchange.size());
+    match all.len() == n_ranks {
+        true => Ok(all),
+        false => Err(format!("{} of {n_ranks} ranks answer", all.len()).into()),
     }
 }
 

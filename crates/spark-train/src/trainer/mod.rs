@@ -34,7 +34,7 @@ use spark_onnx_graph::Tensor;
 
 use crate::error::{Result, TrainError};
 use crate::exact::exact;
-use crate::exchange::{GradientExchange, Single};
+use crate::exchange::{GradientExchange, Single, finish_all};
 use crate::loss::OutputHeads;
 use crate::network::AdaptedNetwork;
 use crate::step::{Evaluation, TrainingStep};
@@ -161,7 +161,8 @@ impl<'d> Trainer<'d> {
     ///
     /// # Errors
     ///
-    /// [`TrainError::Ranks`] unless every rank has as many batches of a step as the others.
+    /// [`TrainError::Ranks`] unless every rank has as many batches of a step as the others; [`TrainError::Exchange`] for a rank that there
+    /// is not.
     pub fn with_exchange(
         mut self,
         exchange: Box<dyn GradientExchange + 'd>,
@@ -170,6 +171,11 @@ impl<'d> Trainer<'d> {
         let (n_ranks, n_batches) = (exchange.size(), self.settings.accumulate);
         if n_ranks == 0 || !n_batches.is_multiple_of(n_ranks) {
             return Err(TrainError::Ranks { n_ranks, n_batches });
+        }
+        let rank = exchange.rank();
+        if rank >= n_ranks {
+            let why = format!("there is no rank {rank} of {n_ranks}");
+            return Err(TrainError::Exchange(why.into()));
         }
         if sum == Sum::Fast {
             // Another number of ranks would go on with other bits.
@@ -576,7 +582,7 @@ impl<'d> Trainer<'d> {
         }
         let own = self.network.fingerprint_of_variables()?.into_bytes();
         self.exchange.begin(own).map_err(TrainError::Exchange)?;
-        let all = self.exchange.finish().map_err(TrainError::Exchange)?;
+        let all = finish_all(self.exchange.as_mut()).map_err(TrainError::Exchange)?;
         match all.iter().position(|other| *other != all[0]) {
             None => Ok(()),
             Some(rank) => {
@@ -603,7 +609,7 @@ impl<'d> Trainer<'d> {
             };
             let own = own.to_le_bytes().to_vec();
             self.exchange.begin(own).map_err(TrainError::Exchange)?;
-            let losses = self.exchange.finish().map_err(TrainError::Exchange)?;
+            let losses = finish_all(self.exchange.as_mut()).map_err(TrainError::Exchange)?;
             for (indices, bytes) in round.iter().zip(losses) {
                 let loss = bytes.first_chunk().copied().map(f64::from_le_bytes);
                 sum += loss.unwrap_or(f64::NAN) * indices.len() as f64;

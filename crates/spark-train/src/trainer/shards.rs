@@ -17,7 +17,7 @@ use candle_core::{DType, Device, Tensor as Candle, Var};
 use spark_dora::optim::{Accumulator, Gradients};
 
 use crate::error::{Result, TrainError};
-use crate::exchange::GradientExchange;
+use crate::exchange::{GradientExchange, finish_all};
 use crate::step::StepResult;
 
 /// In which order gradients of ranks are added.
@@ -104,7 +104,7 @@ pub(crate) fn fast(
     let mut sum = sum.map_err(TrainError::Exchange)?;
     sum.iter_mut().for_each(|number| *number /= size as f32);
     exchange.begin(losses).map_err(TrainError::Exchange)?;
-    let of_ranks = exchange.finish().map_err(TrainError::Exchange)?;
+    let of_ranks = finish_all(exchange).map_err(TrainError::Exchange)?;
     let mut total = Total::new(variables, n_batches);
     for batch in 0..n_batches {
         let of_rank = &of_ranks[batch % size];
@@ -150,7 +150,7 @@ impl Total {
 
     /// Takes in the oldest round that is on its way: neighbouring batches, by rank.
     fn add_round(&mut self, exchange: &mut dyn GradientExchange, layout: &Layout) -> Result<()> {
-        for bytes in exchange.finish().map_err(TrainError::Exchange)? {
+        for bytes in finish_all(exchange).map_err(TrainError::Exchange)? {
             self.add_loss(layout.losses(&bytes, 0)?, layout);
             let numbers = bytes.get(layout.n_loss_bytes()..).ok_or_else(misfit)?;
             let (numbers, rest) = numbers.as_chunks();

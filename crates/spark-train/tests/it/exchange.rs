@@ -545,3 +545,81 @@ fn steps_have_the_bits_of_their_parts_one_after_the_other() {
     let want: Vec<u32> = variables.all().flat_map(of).map(f32::to_bits).collect();
     assert_eq!(bits(&trainer), want);
 }
+
+/// Two ranks, one of which says what it should not.
+struct Lying {
+    rank: usize,
+    answers: Vec<Vec<u8>>,
+}
+
+impl GradientExchange for Lying {
+    fn rank(&self) -> usize {
+        self.rank
+    }
+
+    fn size(&self) -> usize {
+        2
+    }
+
+    fn begin(&mut self, _own: Vec<u8>) -> Result<(), ExchangeError> {
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<Vec<Vec<u8>>, ExchangeError> {
+        Ok(self.answers.clone())
+    }
+
+    fn fast_sum(&mut self, _own: Vec<f32>) -> Result<Vec<f32>, ExchangeError> {
+        Ok(vec![0.0; 3])
+    }
+}
+
+#[test]
+fn ranks_that_say_what_they_should_not_are_errors() {
+    let training = samples(26, 100);
+    let answers = [
+        (vec![], "0 of 2 ranks answer"),
+        (vec![vec![0; 9]], "1 of 2 ranks answer"),
+        (vec![vec![0; 9]; 3], "3 of 2 ranks answer"),
+        (vec![vec![0; 9]; 2], "of another length than here"),
+        (vec![vec![], vec![]], "of another length than here"),
+    ];
+    for (answers, why) in answers {
+        for sum in [Sum::InOrder, Sum::Fast] {
+            let options = spark_onnx::RunOptions::new().with_threads(1);
+            let trainer = Trainer::new(network(1), heads(), &training, None, shared(None), options);
+            let lying = Lying {
+                rank: 1,
+                answers: answers.clone(),
+            };
+            let trainer = trainer
+                .expect("settings")
+                .with_exchange(Box::new(lying), sum);
+            let ended = trainer.expect("even").run(&mut |_: &Event| Go::On);
+            let error = ended.expect_err("a lie").to_string();
+            let is_fast = sum == Sum::Fast && error.contains("of another length than here");
+            assert!(error.contains(why) || is_fast, "{error}");
+        }
+    }
+    let options = spark_onnx::RunOptions::new().with_threads(1);
+    let trainer = Trainer::new(network(1), heads(), &training, None, shared(None), options);
+    let lying = Lying {
+        rank: 2,
+        answers: Vec::new(),
+    };
+    let refused = trainer
+        .expect("settings")
+        .with_exchange(Box::new(lying), Sum::InOrder);
+    let error = refused.expect_err("no rank").to_string();
+    assert!(error.contains("there is no rank 2 of 2"), "{error}");
+    // A length that nobody has memory for.
+    let mut lying = Lying {
+        rank: 0,
+        answers: vec![u64::MAX.to_le_bytes().to_vec(); 2],
+    };
+    let error = lying.gather(b"own").expect_err("too long").to_string();
+    assert!(error.contains("more than"), "{error}");
+    lying.answers.clear();
+    let error = lying.share(b"own").expect_err("nobody").to_string();
+    assert!(error.contains("0 of 2 ranks answer"), "{error}");
+}
