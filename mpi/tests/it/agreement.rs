@@ -1,6 +1,7 @@
 //! Ranks that are not of one mind say so, all of them, and write nothing.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::Output;
 
 use crate::process::{Material, mpirun, run, texts};
@@ -15,12 +16,25 @@ fn refused(material: &Material, output: &Output, run: &str, what: &[&str]) {
     assert!(!material.path(run).join("run.json").exists());
 }
 
+/// The options with another value of one of them.
+fn with(options: &[OsString], name: &str, value: PathBuf) -> Vec<OsString> {
+    let at = options.iter().position(|word| word == name);
+    let mut others = options.to_vec();
+    others[at.expect("an option") + 1] = value.into();
+    others
+}
+
+/// Two ranks of different options.
+fn mixed(one: &[OsString], other: &[OsString]) -> Output {
+    let output = mpirun(&[(1, one), (1, other)]).output();
+    output.expect("mpirun is there")
+}
+
 #[test]
 fn other_options_are_refused_by_every_rank() {
     let material = Material::new();
     let [one, other] = ["0.001", "0.002"].map(|rate| material.train("run", &["--lr", rate]));
-    let output = mpirun(&[(1, &one), (1, &other)]).output();
-    let output = output.expect("mpirun is there");
+    let output = mixed(&one, &other);
     let said = [
         "rank 0 is here, rank 1 there, and their runs are not the same (lr: 0.001 here, 0.002 there)",
         "rank 1 is here, rank 0 there, and their runs are not the same (lr: 0.002 here, 0.001 there)",
@@ -33,11 +47,8 @@ fn other_frames_are_refused_even_if_they_are_as_many() {
     let material = Material::new();
     let other = material.frames("other.safetensors", 40, 11);
     let options = material.train("run", &[]);
-    let at = options.iter().position(|word| word == "--data");
-    let mut others: Vec<OsString> = options.clone();
-    others[at.expect("an option") + 1] = other.into();
-    let output = mpirun(&[(1, &options), (1, &others)]).output();
-    let output = output.expect("mpirun is there");
+    let others = with(&options, "--data", other);
+    let output = mixed(&options, &others);
     refused(
         &material,
         &output,
@@ -53,8 +64,7 @@ fn one_fast_sum_is_no_agreement() {
         material.train("run", &[]),
         material.train("run", &["--fast-sum"]),
     );
-    let output = mpirun(&[(1, &options), (1, &fast)]).output();
-    let output = output.expect("mpirun is there");
+    let output = mixed(&options, &fast);
     let said = ["sum of gradients: InOrder here, Fast there"];
     refused(&material, &output, "run", &said);
 }
@@ -75,8 +85,7 @@ fn ranks_that_cannot_share_out_a_step_are_wrong_usage() {
 fn ranks_told_to_do_different_things_say_so() {
     let material = Material::new();
     let (train, resume) = (material.train("run", &[]), material.resume("run"));
-    let output = mpirun(&[(1, &train), (1, &resume)]).output();
-    let output = output.expect("mpirun is there");
+    let output = mixed(&train, &resume);
     let said = [
         "rank 0: this rank was told to train, rank 1 to resume",
         "rank 1: this rank was told to resume, rank 0 to train",
@@ -88,14 +97,11 @@ fn ranks_told_to_do_different_things_say_so() {
 fn errors_have_the_exit_codes_of_the_main_program_and_name_their_rank() {
     let material = Material::new();
     let options = material.train("run", &[]);
-    let at = options.iter().position(|word| word == "--model");
-    let mut others: Vec<OsString> = options.clone();
-    others[at.expect("an option") + 1] = material.path("nowhere.onnx").into();
+    let others = with(&options, "--model", material.path("nowhere.onnx"));
     let output = run(1, &others);
     refused(&material, &output, "run", &["nowhere.onnx"]);
     assert_eq!(output.status.code(), Some(5));
-    let output = mpirun(&[(1, &options), (1, &others)]).output();
-    let output = output.expect("mpirun is there");
+    let output = mixed(&options, &others);
     refused(
         &material,
         &output,
@@ -104,11 +110,8 @@ fn errors_have_the_exit_codes_of_the_main_program_and_name_their_rank() {
     );
     assert_eq!(output.status.code(), Some(5));
     let few = material.frames("few.safetensors", 3, 10);
-    let at = options.iter().position(|word| word == "--data");
-    let mut others: Vec<OsString> = options.clone();
-    others[at.expect("an option") + 1] = few.into();
-    let output = mpirun(&[(1, &options), (1, &others)]).output();
-    let output = output.expect("mpirun is there");
+    let others = with(&options, "--data", few);
+    let output = mixed(&options, &others);
     refused(&material, &output, "run", &["error: rank 1: of 3 frames"]);
 }
 

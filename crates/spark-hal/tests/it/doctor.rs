@@ -21,6 +21,21 @@ fn recorded(machine: &str, file: &str) -> Option<String> {
     fs::read_to_string(machine_file(machine, file)).ok()
 }
 
+/// A finding of this severity, with evidence, a fix and these words.
+#[track_caller]
+pub(crate) fn has(report: &Report, id: &str, severity: Severity, words: &str) {
+    let Some(Verdict::Found(finding)) = report.verdict(id) else {
+        panic!("{id}: {:?}", report.verdict(id));
+    };
+    assert_eq!(finding.severity, severity, "{finding:?}");
+    assert!(
+        !finding.evidence.is_empty() && !finding.fix.is_empty(),
+        "{finding:?}"
+    );
+    let text = format!("{finding:?}");
+    assert!(text.contains(words), "{text}");
+}
+
 impl Patient {
     pub(crate) fn spark() -> Self {
         Self::of("nvidia-dgx-spark")
@@ -67,17 +82,7 @@ impl Patient {
 
     #[track_caller]
     pub(crate) fn has(&self, id: &str, severity: Severity, words: &str) {
-        let report = self.examine();
-        let Some(Verdict::Found(finding)) = report.verdict(id) else {
-            panic!("{id}: {:?}", report.verdict(id));
-        };
-        assert_eq!(finding.severity, severity, "{finding:?}");
-        assert!(
-            !finding.evidence.is_empty() && !finding.fix.is_empty(),
-            "{finding:?}"
-        );
-        let text = format!("{finding:?}");
-        assert!(text.contains(words), "{text}");
+        has(&self.examine(), id, severity, words);
     }
 
     /// The thing was not looked at, and the reason has these words.
