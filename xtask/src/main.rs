@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! args ──> main ──┬─> build, test     cargo with the workspace's usual flags
-//!                 ├─> ci              every check, timed, stops at the first failure
+//!                 ├─> ci              every check, timed, in two rows, stops at the first failure
 //!                 ├─> tidy            what compilers cannot check
 //!                 ├─> kernels         every .cu file through NVIDIA's compiler
 //!                 ├─> onnx-suite      the ONNX project's own tests
@@ -81,9 +81,12 @@ fn run(words: Vec<String>) -> Result<(), Error> {
         }
         Some("test") => build_and_test::test(&Workspace::load()?, &args.rest()),
         Some("ci") => {
-            let skipped = values(&mut args, "--skip")?;
+            let asked = ci::Asked {
+                skipped: values(&mut args, "--skip")?,
+                is_beside: args.flag("--beside"),
+            };
             args.finish()?;
-            ci::run(&Workspace::load()?, &skipped)
+            ci::run(&Workspace::load()?, &asked)
         }
         Some("tidy") => {
             let write = args.flag("--write");

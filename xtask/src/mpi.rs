@@ -105,7 +105,11 @@ fn holds(folder: &Path, depth: u32) -> bool {
 }
 
 /// Nobody who builds the main program needs MPI.
-fn main_program_has_none(workspace: &Workspace) -> Result<(), Error> {
+///
+/// # Errors
+///
+/// A lock file with MPI in it; a program, where one is built, that is linked to it.
+pub(crate) fn main_program_has_none(workspace: &Workspace) -> Result<(), Error> {
     let path = workspace.root.join("Cargo.lock");
     let lock = fs::read_to_string(&path).map_err(Error::io("read", &path))?;
     if lock.lines().any(|line| line.starts_with("name = \"mpi")) {

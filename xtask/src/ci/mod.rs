@@ -1,6 +1,7 @@
 //! `cargo xtask ci`: every check of a commit, timed, stopping at the first failure.
 //!
 //! ```text
+//! first row, its output as it comes; what it builds lies in target/debug and target/release
 //! fmt           rustfmt finds nothing to change
 //! clippy        no warning in any target with every feature, nor in a library with the default ones and with none
 //! test          the README's test command
@@ -9,25 +10,35 @@
 //! cuda          the CUDA paths of spark-mem and spark-onnx on the stand-in driver, kernels as PTX; needs PyPI the first time
 //! kernels       every kernel through NVIDIA's compiler
 //! onnx-suite    the ONNX project's tests, every one with its listed outcome; needs PyPI too
-//! sanitize      memory, kernels and threads under address and thread sanitisers
-//! fuzz          every fuzz target builds and runs for a second
-//! aarch64       tests of Arm's vector code under qemu
 //! test-release  again optimised, without debug assertions, with every feature: integration tests, and unit
 //!               tests of some crates. What computes little is optimised less, members and others
 //! example       the main example on the zoo and, with SPARK_TEST_DATA, on the real models,
 //!               whose outputs must agree with their goldens
+//!
+//! second row, beside the first; its output, when it has ended; folders of its own, aarch64's but for what runs while compiling
 //! mpi           the program for training in several processes, built with this machine's Open MPI, on 1 to 8 real ranks
+//! sanitize      memory, kernels and threads under address and thread sanitisers
+//! fuzz          every fuzz target builds and runs for a second
+//! aarch64       tests of Arm's vector code under qemu
 //! ```
 //!
+//! Compilers and tests alone leave a third of two cores idle. The second row begins when `test` has ended, which may be all that
+//! somebody waits for.
 //! `onnx-suite` runs what `test` has built, `example` what `test-release` has.
 //!
 //! A machine may lack what a step needs: an emulator, a component of rustup, the reference data.
 //! For a person that part is left out, and the summary says so. With `CI` set it fails the step:
 //! a check that nobody sees is no check.
 
+mod beside;
+mod summary;
+
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Instant;
+
+use beside::Beside;
+use summary::Summary;
 
 use crate::aarch64;
 use crate::bench::supercombo::{self, Build, Effort};
@@ -63,18 +74,19 @@ struct Step {
     run: Run,
 }
 
-const STEPS: [Step; 14] = [
+/// One after the other.
+const FIRST_ROW: [Step; 10] = [
     Step {
         name: "fmt",
         run: Run::Whole(fmt),
     },
     Step {
-        name: "clippy",
-        run: Run::Whole(clippy),
-    },
-    Step {
         name: "test",
         run: Run::Whole(test),
+    },
+    Step {
+        name: "clippy",
+        run: Run::Whole(clippy),
     },
     Step {
         name: "doc",
@@ -97,6 +109,25 @@ const STEPS: [Step; 14] = [
         run: Run::Whole(onnx_suite::run_after_test),
     },
     Step {
+        name: "test-release",
+        run: Run::Whole(test_release),
+    },
+    Step {
+        name: "example",
+        run: Run::Possible(example),
+    },
+];
+
+/// The step behind which the second row begins.
+const BEFORE_SECOND_ROW: &str = "test";
+
+/// One after the other, beside the first row. What shares a folder with it stands last.
+const SECOND_ROW: [Step; 4] = [
+    Step {
+        name: "mpi",
+        run: Run::Possible(mpi::run_if_possible),
+    },
+    Step {
         name: "sanitize",
         run: Run::Possible(sanitize::run),
     },
@@ -107,18 +138,6 @@ const STEPS: [Step; 14] = [
     Step {
         name: "aarch64",
         run: Run::Possible(aarch64::run_if_possible),
-    },
-    Step {
-        name: "test-release",
-        run: Run::Whole(test_release),
-    },
-    Step {
-        name: "example",
-        run: Run::Possible(example),
-    },
-    Step {
-        name: "mpi",
-        run: Run::Possible(mpi::run_if_possible),
     },
 ];
 
@@ -134,21 +153,30 @@ fn is_set(name: &str) -> bool {
     std::env::var_os(name).is_some_and(|value| !value.is_empty())
 }
 
-/// Runs every step whose name is not in `skipped`.
+/// Which steps are asked for.
+#[derive(Default)]
+pub(crate) struct Asked {
+    /// Names of steps that are left out.
+    pub(crate) skipped: Vec<String>,
+    /// This process is the second row of another one.
+    pub(crate) is_beside: bool,
+}
+
+/// Runs every step that is asked for.
 ///
 /// # Errors
 ///
 /// [`Error::Usage`] for an unknown name; [`Error::Step`] naming the first step that failed.
-pub(crate) fn run(workspace: &Workspace, skipped: &[String]) -> Result<(), Error> {
-    let is_step = |name: &String| STEPS.iter().any(|step| step.name == name);
-    if let Some(unknown) = skipped.iter().find(|name| !is_step(name)) {
-        let names: Vec<&str> = STEPS.iter().map(|step| step.name).collect();
+pub(crate) fn run(workspace: &Workspace, asked: &Asked) -> Result<(), Error> {
+    let names = || FIRST_ROW.iter().chain(&SECOND_ROW).map(|step| step.name);
+    let is_step = |name: &String| names().any(|step| step == name);
+    if let Some(unknown) = asked.skipped.iter().find(|name| !is_step(name)) {
+        let names: Vec<&str> = names().collect();
         return Err(Error::Usage(format!(
             "no step `{unknown}`; there are {}",
             names.join(", ")
         )));
     }
-    let is_automatic = is_set("CI");
     // With these the kernels that ship would not be run, and their wrong twins not be tried.
     let of_stand_in = ["SPARK_STAND_IN_KERNELS", "SPARK_STAND_IN_SANITIZE"];
     if let Some(name) = of_stand_in.into_iter().find(|name| is_set(name)) {
@@ -157,21 +185,54 @@ pub(crate) fn run(workspace: &Workspace, skipped: &[String]) -> Result<(), Error
         )));
     }
     let mut summary = Summary::default();
-    for step in &STEPS {
-        if skipped.iter().any(|name| name == step.name) {
-            summary.lines.push(format!("{:12}  skipped", step.name));
-            continue;
+    if asked.is_beside {
+        beside::end_with_parent();
+        return row(&SECOND_ROW, workspace, asked, &mut summary, &mut || Ok(()));
+    }
+    let of_second = SECOND_ROW.iter().map(|step| step.name);
+    let wanted: Vec<&str> = of_second
+        .filter(|name| !asked.skipped.iter().any(|skipped| skipped == name))
+        .collect();
+    let mut second = None;
+    row(&FIRST_ROW, workspace, asked, &mut summary, &mut || {
+        if second.is_none() && !wanted.is_empty() {
+            second = Some(Beside::start(workspace, &asked.skipped, &wanted)?);
         }
-        println!("== {}", step.name);
-        let started = Instant::now();
-        let result = judged(step.run.run(workspace), is_automatic);
-        summary.add(step.name, started.elapsed(), &result);
-        if let Err(cause) = result {
-            println!("{}", summary.text());
-            return Err(Error::Step {
-                name: step.name,
-                cause: Box::new(cause),
-            });
+        // What has failed beside is told at the end of the step that runs, not of all.
+        second.as_mut().map_or(Ok(()), Beside::failure)
+    })?;
+    second.map_or(Ok(()), Beside::finish)
+}
+
+/// Runs what is wanted of a row; `between` is called after [`BEFORE_SECOND_ROW`] and each later step.
+fn row(
+    steps: &[Step],
+    workspace: &Workspace,
+    asked: &Asked,
+    summary: &mut Summary,
+    between: &mut dyn FnMut() -> Result<(), Error>,
+) -> Result<(), Error> {
+    let is_automatic = is_set("CI");
+    let mut is_behind = false;
+    for step in steps {
+        if asked.skipped.iter().any(|name| name == step.name) {
+            summary.skip(step.name);
+        } else {
+            println!("== {}", step.name);
+            let started = Instant::now();
+            let result = judged(step.run.run(workspace), is_automatic);
+            summary.add(step.name, started.elapsed(), &result);
+            if let Err(cause) = result {
+                println!("{}", summary.text());
+                return Err(Error::Step {
+                    name: step.name,
+                    cause: Box::new(cause),
+                });
+            }
+        }
+        is_behind |= step.name == BEFORE_SECOND_ROW;
+        if is_behind {
+            between()?;
         }
     }
     println!("{}", summary.text());
@@ -183,37 +244,6 @@ fn judged(result: Result<LeftOut, Error>, is_automatic: bool) -> Result<LeftOut,
     match result {
         Ok(left_out) if is_automatic && !left_out.is_empty() => Err(Error::LeftOut(left_out)),
         result => result,
-    }
-}
-
-/// What is printed at the end.
-#[derive(Default)]
-struct Summary {
-    lines: Vec<String>,
-    total: Duration,
-}
-
-impl Summary {
-    fn add(&mut self, name: &str, duration: Duration, result: &Result<LeftOut, Error>) {
-        let outcome = match result {
-            Ok(left_out) if left_out.is_empty() => "ok".to_owned(),
-            Ok(left_out) => format!("ok, left out: {}", left_out.join("; ")),
-            Err(_) => "FAILED".to_owned(),
-        };
-        self.lines.push(format!(
-            "{name:12}  {:7.1} s  {outcome}",
-            duration.as_secs_f64()
-        ));
-        self.total += duration;
-    }
-
-    fn text(&self) -> String {
-        format!(
-            "\n{}\n{:12}  {:7.1} s",
-            self.lines.join("\n"),
-            "total",
-            self.total.as_secs_f64()
-        )
     }
 }
 
@@ -314,6 +344,7 @@ const FEATURED_DOCUMENTATION: [&str; 5] = [
 fn test_release(workspace: &Workspace) -> Result<(), Error> {
     let mut build = cargo(&["build", "--workspace", "--examples"]);
     command::run(build_and_test::release(&mut build, workspace))?;
+    mpi::main_program_has_none(workspace)?;
     let mut whole = cargo(&["test", "--workspace", "--test", "*", "--exclude", "xtask"]);
     let mut units = cargo(&["test", "--lib", "--bin", "sparkpilot"]);
     // `--all-features` speaks of the named members alone: those beneath would be built again with fewer.
@@ -370,39 +401,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_summary_names_what_failed() {
-        let mut summary = Summary::default();
-        summary.add("fmt", Duration::from_millis(1500), &Ok(LeftOut::new()));
-        let failed = Err(Error::Usage("no".to_owned()));
-        summary.add("clippy", Duration::from_secs(2), &failed);
-        let text = summary.text();
-        assert!(text.contains("fmt               1.5 s  ok"), "{text}");
-        assert!(
-            text.contains("FAILED") && text.ends_with("total             3.5 s"),
-            "{text}"
-        );
-    }
-
-    #[test]
-    fn what_a_machine_lacks_fails_the_automatic_check_and_is_said_to_a_person() {
+    fn what_a_machine_lacks_fails_the_automatic_check() {
         let lacking = || Ok(vec!["threads: no rust-src".to_owned()]);
         let Err(Error::LeftOut(what)) = judged(lacking(), true) else {
             panic!("a step that was not run passes");
         };
         assert_eq!(what, ["threads: no rust-src"]);
-        let mut summary = Summary::default();
-        summary.add("sanitize", Duration::ZERO, &judged(lacking(), false));
-        let text = summary.text();
-        assert!(
-            text.contains("ok, left out: threads: no rust-src"),
-            "{text}"
-        );
+        assert!(judged(lacking(), false).is_ok());
         assert!(judged(Ok(LeftOut::new()), true).is_ok());
     }
 
     #[test]
     fn help_names_every_step() {
-        for step in &STEPS {
+        for step in FIRST_ROW.iter().chain(&SECOND_ROW) {
             assert!(crate::args::HELP.contains(step.name), "{}", step.name);
         }
     }
