@@ -32,8 +32,8 @@ pub use adapter::merged::{MergedFile, NetworkReport};
 pub use adapter::set::{AdapterSet, Switched, SwitchedTensors};
 pub use adapter::{Adapter, Offered, SizeReport};
 pub use config::{
-    DoraConfig, DoraConfigBuilder, Init, LayerConfig, Method, OneOrMany, PatternError, Patterns,
-    Targets,
+    Biases, DoraConfig, DoraConfigBuilder, Init, LayerConfig, Method, OneOrMany, PatternError,
+    Patterns, Targets,
 };
 pub use error::{DoraError, Result};
 pub use kernel::threads::set_threads;

@@ -3,6 +3,7 @@
 //! ```text
 //! <layer>.weight      of adapted layers: g (W + s B A), formed in f64, rounded once to the weight's type
 //! <module>.<tensor>   of modules trained whole: the trained values, in the type of the base's
+//! <layer>.bias        of biases trained beside the adapters: the trained values
 //! everything else     as it was
 //! ```
 //!
@@ -30,7 +31,7 @@ use crate::merge::{self, MergeReport};
 pub struct NetworkReport {
     /// The adapted layers, by name.
     pub layers: BTreeMap<String, MergeReport>,
-    /// Names of the tensors that modules trained whole replaced.
+    /// Names of the tensors that modules trained whole, and trained biases, replaced.
     pub replaced: Vec<String>,
 }
 
@@ -101,6 +102,13 @@ impl Adapter {
                     }
                 }
             }
+            if let Some(bias) = &entry.bias {
+                let name = named(layer, "bias");
+                let value = bias.detach();
+                finite::check(&name, &value)?;
+                weights.insert(name.clone(), value);
+                report.replaced.push(name);
+            }
         }
         Ok((weights, report))
     }
@@ -125,10 +133,15 @@ impl Adapter {
         }
         let mut weights = BTreeMap::new();
         for (&name, view) in &views {
-            let of = |(layer, tensor): (&str, &str)| match &self.layers.get(layer)?.kind {
-                Kind::Plain => None,
-                Kind::Adapted { .. } => (tensor == "weight").then_some(()),
-                Kind::Whole(_) => Some(()),
+            let of = |(layer, tensor): (&str, &str)| {
+                let entry = self.layers.get(layer)?;
+                let is_bias = tensor == "bias" && entry.bias.is_some();
+                let is_meant = match &entry.kind {
+                    Kind::Plain => is_bias,
+                    Kind::Adapted { .. } => is_bias || tensor == "weight",
+                    Kind::Whole(_) => true,
+                };
+                is_meant.then_some(())
             };
             if parts(name).and_then(of).is_some() {
                 weights.insert(name.to_owned(), tensor(name, view)?);
@@ -158,6 +171,13 @@ impl Adapter {
     fn check_bases(&self, weights: &BTreeMap<String, Tensor>) -> Result<()> {
         let (mut missing, mut others) = (Vec::new(), Vec::new());
         for (layer, entry) in &self.layers {
+            if let Some(bias) = &entry.bias {
+                let name = named(layer, "bias");
+                match weights.get(&name) {
+                    None => missing.push(name),
+                    Some(base) => check_shape(&name, base.dims(), bias.dims())?,
+                }
+            }
             match &entry.kind {
                 Kind::Plain => {}
                 Kind::Adapted {
@@ -217,17 +237,23 @@ impl Adapter {
                 continue;
             }
             let weight = tensor(name, view)?;
+            let of_bias = named(layer, "bias");
+            let bias = views
+                .get(of_bias.as_str())
+                .filter(|_| self.trains_biases())
+                .map(|view| tensor(&of_bias, view))
+                .transpose()?;
             match weight.dims() {
                 &[_, width] if self.is_embedding(layer) => {
                     self.embedding(layer, &Embedding::new(weight, width))?;
                 }
-                [_, _] => drop(self.linear(layer, &Linear::new(weight, None))?),
+                [_, _] => drop(self.linear(layer, &Linear::new(weight, bias))?),
                 [_, _, _] => {
-                    let conv = Conv1d::new(weight, None, Default::default());
+                    let conv = Conv1d::new(weight, bias, Default::default());
                     self.conv1d(layer, &conv)?;
                 }
                 _ => {
-                    let conv = Conv2d::new(weight, None, Default::default());
+                    let conv = Conv2d::new(weight, bias, Default::default());
                     self.conv2d(layer, &conv)?;
                 }
             }

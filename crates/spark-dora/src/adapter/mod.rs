@@ -9,9 +9,10 @@
 //! ```
 //!
 //! candle has no list of a network's modules, so the code that builds the network offers each layer by
-//! name. Biases offered here are frozen; only adapter tensors are trained and stored, and all tensors of the
-//! modules that `modules_to_save` means.
+//! name. Only adapter tensors are trained and stored, all tensors of the modules that `modules_to_save` means, and the
+//! biases that `bias` means.
 
+mod biases;
 mod entry;
 mod files;
 mod fingerprint;
@@ -230,11 +231,13 @@ impl Adapter {
             return Ok(Offered::Saved(saved));
         }
         let Some((config, began)) = self.configuration(name, &shapes)? else {
-            self.note_plain(name, layer.weight(), layer.bias())?;
-            return Ok(Offered::Plain(frozen));
+            let bias = self.note_plain(name, layer.weight(), layer.bias())?;
+            return Ok(Offered::Plain(Linear::new(frozen.weight().clone(), bias)));
         };
+        let bias = self.bias_of_adapted(name, layer.bias())?;
+        let offered = Linear::new(frozen.weight().clone(), bias);
         let vb = self.variables_of(name);
-        let adapted = DoraLinear::from_initial(&frozen, &config, vb, began)?;
+        let adapted = DoraLinear::from_initial(&offered, &config, vb, began)?;
         let core = adapted.core();
         self.note(name, config, &core.base, core.bias.as_ref(), &core.factors)?;
         Ok(Offered::Adapted(adapted))
@@ -266,7 +269,7 @@ impl Adapter {
                 name: name.to_owned(),
             });
         };
-        let bias = bias.map(Tensor::detach);
+        let bias = self.bias_of_adapted(name, bias)?;
         let vb = self.variables_of(name);
         let adapted = DoraLinear::from_packed(weight, bias, &config, vb)?;
         let core = adapted.core();
@@ -287,11 +290,14 @@ impl Adapter {
             return Ok(Offered::Saved(saved));
         }
         let Some((config, _)) = self.configuration(name, &shapes)? else {
-            self.note_plain(name, layer.weight(), layer.bias())?;
-            return Ok(Offered::Plain(frozen));
+            let bias = self.note_plain(name, layer.weight(), layer.bias())?;
+            let plain = Conv2d::new(frozen.weight().clone(), bias, *layer.config());
+            return Ok(Offered::Plain(plain));
         };
+        let bias = self.bias_of_adapted(name, layer.bias())?;
+        let offered = Conv2d::new(frozen.weight().clone(), bias, *layer.config());
         let vb = self.variables_of(name);
-        let adapted = DoraConv2d::from_conv2d(&frozen, &config, vb)?;
+        let adapted = DoraConv2d::from_conv2d(&offered, &config, vb)?;
         let core = adapted.core();
         self.note(name, config, &core.base, core.bias.as_ref(), &core.factors)?;
         Ok(Offered::Adapted(adapted))
@@ -310,11 +316,14 @@ impl Adapter {
             return Ok(Offered::Saved(saved));
         }
         let Some((config, _)) = self.configuration(name, &shapes)? else {
-            self.note_plain(name, layer.weight(), layer.bias())?;
-            return Ok(Offered::Plain(frozen));
+            let bias = self.note_plain(name, layer.weight(), layer.bias())?;
+            let plain = Conv1d::new(frozen.weight().clone(), bias, *layer.config());
+            return Ok(Offered::Plain(plain));
         };
+        let bias = self.bias_of_adapted(name, layer.bias())?;
+        let offered = Conv1d::new(frozen.weight().clone(), bias, *layer.config());
         let vb = self.variables_of(name);
-        let adapted = DoraConv1d::from_conv1d(&frozen, &config, vb)?;
+        let adapted = DoraConv1d::from_conv1d(&offered, &config, vb)?;
         let core = adapted.core();
         self.note(name, config, &core.base, core.bias.as_ref(), &core.factors)?;
         Ok(Offered::Adapted(adapted))
@@ -442,6 +451,7 @@ impl Adapter {
             if let Kind::Whole(saved) = &entry.kind {
                 groups.add_whole(saved);
             }
+            groups.add_bias(entry.bias.as_ref());
         }
         groups
     }
@@ -488,8 +498,8 @@ impl Adapter {
         let mut tensors = BTreeMap::new();
         let mut bases = BTreeMap::new();
         for (module, entry) in &self.layers {
-            let named: Vec<(&str, Tensor)> = match &entry.kind {
-                Kind::Plain => continue,
+            let mut named: Vec<(&str, Tensor)> = match &entry.kind {
+                Kind::Plain => Vec::new(),
                 Kind::Whole(saved) => {
                     let variables = saved.variables();
                     variables.map(|(name, t)| (name, t.clone())).collect()
@@ -503,6 +513,8 @@ impl Adapter {
                     factors.written()?
                 }
             };
+            let key = entry.key_of_bias();
+            named.extend(entry.bias.iter().map(|bias| (key, bias.clone())));
             for (name, tensor) in named {
                 let name = format!("{module}.{name}");
                 let tensor = tensor.to_device(&Device::Cpu)?.detach();
@@ -625,17 +637,22 @@ impl Adapter {
         })
     }
 
-    fn note_plain(&mut self, name: &str, weight: &Tensor, bias: Option<&Tensor>) -> Result<()> {
+    /// Gives the bias that the layer has from here on.
+    fn note_plain(
+        &mut self,
+        name: &str,
+        weight: &Tensor,
+        bias: Option<&Tensor>,
+    ) -> Result<Option<Tensor>> {
         finite::check(&format!("{name}.weight"), weight)?;
         if let Some(bias) = bias {
             finite::check(&format!("{name}.bias"), bias)?;
         }
-        let entry = Entry {
-            kind: Kind::Plain,
-            size: LayerSize::frozen([weight].into_iter().chain(bias)),
-        };
+        let size = LayerSize::frozen([weight].into_iter().chain(bias));
+        let bias = self.bias_of_plain(name, bias)?;
+        let entry = Entry::new(Kind::Plain, size, bias.as_ref(), self.dtype);
         self.layers.insert(name.to_owned(), entry);
-        Ok(())
+        Ok(bias)
     }
 
     fn note(
@@ -657,21 +674,20 @@ impl Adapter {
         let element = self.dtype.size_in_bytes();
         let count = factors.parameter_count();
         let fixed = factors.magnitude().map_or(0, Tensor::elem_count);
-        let entry = Entry {
-            kind: Kind::Adapted {
-                config,
-                factors: factors.clone(),
-                fingerprint,
-            },
-            size: LayerSize {
-                base_bytes: base.size_bytes() + bias_count * base.dtype().size_in_bytes(),
-                base_parameters: base.dims().iter().product::<usize>() + bias_count,
-                adapter_bytes: count * element,
-                adapter_parameters: count,
-                rank: factors.rank(),
-                fixed_bytes: fixed * element,
-            },
+        let size = LayerSize {
+            base_bytes: base.size_bytes() + bias_count * base.dtype().size_in_bytes(),
+            base_parameters: base.dims().iter().product::<usize>() + bias_count,
+            adapter_bytes: count * element,
+            adapter_parameters: count,
+            rank: factors.rank(),
+            fixed_bytes: fixed * element,
         };
+        let kind = Kind::Adapted {
+            config,
+            factors: factors.clone(),
+            fingerprint,
+        };
+        let entry = Entry::new(kind, size, bias, self.dtype);
         self.layers.insert(name.to_owned(), entry);
         Ok(())
     }

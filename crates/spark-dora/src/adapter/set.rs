@@ -291,6 +291,13 @@ impl AdapterSet {
                 name: name.to_owned(),
             });
         }
+        if adapter.trains_biases() {
+            return Err(DoraError::Unsupported {
+                name: "bias",
+                value: name.to_owned(),
+                reason: "the adapters of a set share the layers' biases",
+            });
+        }
         let made = self
             .slots
             .iter()

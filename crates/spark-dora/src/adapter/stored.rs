@@ -5,6 +5,7 @@
 //! base_model.model.<module>.lora_B[.default].weight          lora_embedding_B[.default]
 //! base_model.model.<module>.lora_magnitude_vector[.default][.weight]
 //! base_model.model.<module>.<tensor>              of modules trained whole (modules_to_save)
+//! base_model.model.<module>[.base_layer].bias     biases trained beside the adapters (bias)
 //! ```
 //!
 //! Which tensors a module has says how it is adapted, the shape of A its rank. The settings must agree:
@@ -169,6 +170,20 @@ impl Stored {
             }
         }
         Ok(())
+    }
+
+    /// A bias that is trained beside the adapters, by its key without prefix.
+    pub(crate) fn claim_bias(&mut self, key: &str, dims: &[usize]) -> Result<Tensor> {
+        let Some((_, stored)) = self.others.get(key) else {
+            return Err(DoraError::Tensors {
+                missing: vec![key.to_owned()],
+                unexpected: Vec::new(),
+            });
+        };
+        check_shape(key, stored.dims(), dims)?;
+        let stored = stored.clone();
+        self.others.remove(key);
+        Ok(stored)
     }
 
     /// Names of tensors no layer took.

@@ -54,7 +54,8 @@ impl Adapter {
             self.refuse_known(name)?;
             let size = LayerSize::frozen(tensors.iter().map(|(_, tensor)| *tensor));
             let kind = Kind::Plain;
-            self.layers.insert(name.to_owned(), Entry { kind, size });
+            let entry = Entry::new(kind, size, None, self.dtype);
+            self.layers.insert(name.to_owned(), entry);
         }
         Ok(saved)
     }
@@ -131,7 +132,8 @@ impl Adapter {
             ..frozen
         };
         let kind = Kind::Whole(saved.clone());
-        self.layers.insert(name.to_owned(), Entry { kind, size });
+        let entry = Entry::new(kind, size, None, self.dtype);
+        self.layers.insert(name.to_owned(), entry);
         Ok(Some(saved))
     }
 }

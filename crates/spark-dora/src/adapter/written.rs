@@ -94,7 +94,6 @@ pub(super) fn json(mut config: DoraConfig) -> String {
         ("peft_type", json!("LORA")),
         ("task_type", json!(null)),
         ("base_model_name_or_path", json!(null)),
-        ("bias", json!("none")),
         ("fan_in_fan_out", json!(false)),
         ("inference_mode", json!(true)),
         ("init_lora_weights", json!(true)),

@@ -87,6 +87,30 @@ impl Init {
     }
 }
 
+/// Which biases are trained beside the adapters: PEFT's `bias`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Biases {
+    /// None: all stay as they are.
+    #[default]
+    None,
+    /// Those of every layer that is offered, adapted or not. PEFT means every bias of the network, normalisations' too.
+    All,
+    /// Those of adapted layers.
+    LoraOnly,
+}
+
+impl Biases {
+    /// Whether the bias of a layer is trained.
+    pub(crate) fn trains(self, is_adapted: bool) -> bool {
+        match self {
+            Self::None => false,
+            Self::All => true,
+            Self::LoraOnly => is_adapted,
+        }
+    }
+}
+
 /// How one layer is adapted.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LayerConfig {
@@ -267,6 +291,9 @@ pub struct DoraConfig {
     /// texts, and all within them. Nothing within them is adapted.
     #[serde(default)]
     pub modules_to_save: Option<Vec<String>>,
+    /// Which biases are trained too. Not beside `modules_to_save`.
+    #[serde(default, deserialize_with = "biases")]
+    pub bias: Biases,
     /// Layers that train only their magnitude. PEFT has no such thing and ignores the key.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub magnitude_only_modules: Vec<String>,
@@ -297,6 +324,7 @@ impl DoraConfig {
             rank_pattern: Patterns::default(),
             alpha_pattern: Patterns::default(),
             modules_to_save: None,
+            bias: Biases::None,
             magnitude_only_modules: Vec::new(),
             init: Init::default(),
             seed: 0,
@@ -444,6 +472,13 @@ impl DoraConfig {
                 });
             }
         }
+        if self.bias != Biases::None && !self.to_save().is_empty() {
+            return Err(DoraError::Unsupported {
+                name: "bias",
+                value: format!("{:?}", self.bias),
+                reason: "beside modules_to_save, whose biases PEFT's file then has twice",
+            });
+        }
         if let Some(targets) = &self.target_modules {
             found("target_modules", targets.matches(""))?;
             let restricted = [
@@ -494,6 +529,7 @@ impl DoraConfig {
             ("rank_pattern", self.rank_pattern == other.rank_pattern),
             ("alpha_pattern", self.alpha_pattern == other.alpha_pattern),
             ("modules_to_save", self.to_save() == other.to_save()),
+            ("bias", self.bias == other.bias),
             (
                 "magnitude_only_modules",
                 self.magnitude_only_modules == other.magnitude_only_modules,
@@ -511,6 +547,11 @@ fn found<T>(name: &'static str, result: std::result::Result<T, PatternError>) ->
         value: error.pattern,
         reason: error.reason,
     })
+}
+
+/// PEFT's texts; nothing is none of them.
+fn biases<'de, D: serde::Deserializer<'de>>(from: D) -> std::result::Result<Biases, D::Error> {
+    Ok(Option::deserialize(from)?.unwrap_or_default())
 }
 
 fn peft_default_rank() -> usize {
@@ -581,6 +622,13 @@ impl DoraConfigBuilder {
     pub fn exclude<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
         let names = names.into_iter().map(Into::into).collect();
         self.0.exclude_modules = Some(Targets::Names(names));
+        self
+    }
+
+    /// Trains such biases beside the adapters.
+    #[must_use]
+    pub fn biases(mut self, biases: Biases) -> Self {
+        self.0.bias = biases;
         self
     }
 

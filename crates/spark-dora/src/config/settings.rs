@@ -12,7 +12,6 @@ use crate::error::{DoraError, Result};
 /// Texts that some settings may have.
 const ONLY: &[(&str, &[&str], &str)] = &[
     ("peft_type", &["LORA"], "other adapters are not read"),
-    ("bias", &["none"], "only adapter tensors are stored"),
     (
         "init_lora_weights",
         &["gaussian", "eva", "orthogonal", "mica"],

@@ -189,7 +189,7 @@ macro_rules! conv_layer {
                 Ok(Merged { layer, report })
             }
 
-            /// The layer as it was before adaptation.
+            /// The layer as it was before adaptation; a bias that is trained has its present values.
             ///
             /// # Errors
             ///

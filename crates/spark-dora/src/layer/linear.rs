@@ -202,7 +202,7 @@ impl DoraLinear {
         Ok(Merged { layer, report })
     }
 
-    /// The layer as it was before adaptation.
+    /// The layer as it was before adaptation; a bias that is trained has its present values.
     ///
     /// # Errors
     ///

@@ -35,6 +35,8 @@ pub struct VariableGroups {
     pub magnitude: Vec<Var>,
     /// Tensors of modules that are trained whole.
     pub whole: Vec<Var>,
+    /// Biases that are trained beside the adapters.
+    pub bias: Vec<Var>,
 }
 
 impl VariableGroups {
@@ -60,17 +62,23 @@ impl VariableGroups {
         self.whole.extend(variables);
     }
 
-    /// All variables: A, then B, then magnitudes, then those of whole modules.
+    /// Adds a bias that is trained.
+    pub(crate) fn add_bias(&mut self, bias: Option<&Tensor>) {
+        self.bias
+            .extend(bias.and_then(|bias| Var::from_tensor(bias).ok()));
+    }
+
+    /// All variables: A, then B, then magnitudes, then those of whole modules, then biases.
     pub fn all(&self) -> impl Iterator<Item = &Var> {
         let of_layers = self.a.iter().chain(&self.b).chain(&self.magnitude);
-        of_layers.chain(&self.whole)
+        of_layers.chain(&self.whole).chain(&self.bias)
     }
 }
 
-/// Learning rates and decays of the four kinds.
+/// Learning rates and decays of the five kinds.
 ///
 /// LoRA+ gives B a higher rate than A: S. Hayou et al., "LoRA+: Efficient Low Rank Adaptation of Large
-/// Models", arXiv 2402.12354. Magnitudes are lengths, which decay would pull to zero: they get none.
+/// Models", arXiv 2402.12354. Magnitudes are lengths, which decay would pull to zero: they get none, and nor do biases.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LoraPlus {
     /// Learning rate of A.
@@ -81,6 +89,8 @@ pub struct LoraPlus {
     pub magnitude_ratio: f64,
     /// Learning rate of modules trained whole over that of A.
     pub whole_ratio: f64,
+    /// Learning rate of biases over that of A.
+    pub bias_ratio: f64,
     /// Weight decay of A, B and of modules trained whole.
     pub weight_decay: f64,
 }
@@ -92,13 +102,14 @@ impl Default for LoraPlus {
             ratio: 1.0,
             magnitude_ratio: 1.0,
             whole_ratio: 1.0,
+            bias_ratio: 1.0,
             weight_decay: 0.0,
         }
     }
 }
 
 impl VariableGroups {
-    /// Optimiser groups: A, B, magnitudes, modules trained whole. Empty ones are left out.
+    /// Optimiser groups: A, B, magnitudes, modules trained whole, biases. Empty ones are left out.
     pub fn optimiser_groups(&self, rates: LoraPlus) -> Vec<Group> {
         let kinds = [
             (&self.a, rates.rate, rates.weight_decay),
@@ -109,6 +120,7 @@ impl VariableGroups {
                 rates.rate * rates.whole_ratio,
                 rates.weight_decay,
             ),
+            (&self.bias, rates.rate * rates.bias_ratio, 0.0),
         ];
         let group = |(variables, rate, weight_decay): (&Vec<Var>, f64, f64)| Group {
             variables: variables.clone(),

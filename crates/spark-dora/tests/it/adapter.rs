@@ -307,7 +307,6 @@ fn settings_that_would_change_the_results_are_refused() {
     for (key, value) in [
         ("fan_in_fan_out", json!(true)),
         ("lora_bias", json!(true)),
-        ("bias", json!("all")),
         ("peft_type", json!("LOHA")),
         ("init_lora_weights", json!("pissa")),
     ] {

@@ -1,6 +1,7 @@
 //! Whole layers and files against oracles and outside truth.
 
 mod adapter;
+mod biases;
 mod data;
 mod driving_models;
 mod dropout;

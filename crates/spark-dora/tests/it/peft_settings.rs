@@ -313,8 +313,6 @@ fn tensors_must_go_with_use_dora_and_with_the_kind_of_layer() {
 #[test]
 fn settings_of_other_methods_are_refused_by_name() {
     for (key, value) in [
-        ("bias", json!("lora_only")),
-        ("bias", json!(true)),
         ("lora_bias", json!(true)),
         ("fan_in_fan_out", json!(true)),
         ("trainable_token_indices", json!([1, 2])),

@@ -1,4 +1,4 @@
-//! A layer as spark-dora has it: offered to the adapter, adapted, or trained whole.
+//! A layer as spark-dora has it: offered to the adapter, adapted, trained whole, or with a bias that is trained.
 
 use candle_core::{DType, Device, Tensor as Candle, Var};
 use candle_nn::{Conv1d, Conv1dConfig, Conv2d, Conv2dConfig, Linear};
@@ -26,6 +26,8 @@ pub(super) enum Trained {
     Adapted(Adapted),
     /// Whole.
     Saved(SavedTensors),
+    /// By its bias alone.
+    Biased,
 }
 
 impl Adapted {
@@ -92,7 +94,7 @@ pub(super) fn offer(
         .map(|tensor| Candle::from_vec(tensor.to_f32(), tensor.len(), &Device::Cpu))
         .transpose()?;
     let name = layer.name.as_str();
-    Ok(match &layer.form {
+    let how = match &layer.form {
         Form::Linear { .. } => taken(
             adapter.linear(name, &Linear::new(weight, bias))?,
             Adapted::Linear,
@@ -114,7 +116,9 @@ pub(super) fn offer(
             let offered = adapter.conv2d(name, &Conv2d::new(weight, bias, config))?;
             taken(offered, Adapted::Conv2d)
         }
-    })
+    };
+    let is_biased = adapter.bias(name).is_some();
+    Ok(how.or_else(|| is_biased.then_some(Trained::Biased)))
 }
 
 fn taken<P: spark_dora::WholeLayer, D>(

@@ -196,14 +196,17 @@ impl AdaptedNetwork {
         let mut how = trained.iter().peekable();
         for (position, layer) in layers.iter().enumerate() {
             let rounding = deployment.rounding(&base, layer)?;
-            match (how.next_if(|(of, _)| *of == position), rounding) {
-                (Some((_, trained)), rounding) => sites.push(Site {
+            let how = how.next_if(|(of, _)| *of == position).map(|(_, how)| how);
+            if let (None | Some(Trained::Biased), Some(rounding)) = (how, &rounding) {
+                rounding.round_constant(&mut batched, layer)?;
+            }
+            if let Some(trained) = how {
+                sites.push(Site {
                     layer,
                     trained,
                     rounding,
-                }),
-                (None, Some(rounding)) => rounding.round_constant(&mut batched, layer)?,
-                (None, None) => {}
+                    bias: adapter.bias(&layer.name).cloned(),
+                });
             }
         }
         let (graph, ports) = rewrite(batched, &sites)?;
@@ -404,7 +407,9 @@ impl AdaptedNetwork {
                 replace(&mut graph, layer, Operand::Weight, (shape, &values))?;
             }
             let bias = merged.get(&format!("{}.bias", layer.name));
-            if let (Trained::Saved(_), Some(bias)) = (how, bias) {
+            let is_trained =
+                matches!(how, Trained::Saved(_)) || self.adapter.bias(&layer.name).is_some();
+            if let (true, Some(bias)) = (is_trained, bias) {
                 let values = flat(bias)?;
                 let of_bias = (bias.dims().to_vec(), values.as_slice());
                 replace(&mut graph, layer, Operand::Bias, of_bias)?;

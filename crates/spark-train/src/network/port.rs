@@ -69,7 +69,9 @@ impl Port {
                 let (shape, values) = layer.turned(variable.dims(), rounded);
                 Ok(Tensor::from_f32(shape, values)?)
             }
-            (Source::Formed(_), Trained::Saved(_)) => unreachable!("made of adapted layers alone"),
+            (Source::Formed(_), Trained::Saved(_) | Trained::Biased) => {
+                unreachable!("made of adapted layers alone")
+            }
         }
     }
 
@@ -93,7 +95,9 @@ impl Port {
             (Source::Formed(formed), Trained::Adapted(adapted)) => {
                 formed.gradients(layer, &adapted.row_norms()?, gradient)
             }
-            (Source::Formed(_), Trained::Saved(_)) => unreachable!("made of adapted layers alone"),
+            (Source::Formed(_), Trained::Saved(_) | Trained::Biased) => {
+                unreachable!("made of adapted layers alone")
+            }
         }
     }
 
@@ -155,7 +159,7 @@ impl Way {
 fn norms(trained: &Trained) -> Result<Vec<f32>> {
     let norms = match trained {
         Trained::Adapted(layer) => layer.row_norms()?,
-        Trained::Saved(_) => Vec::new(),
+        Trained::Saved(_) | Trained::Biased => Vec::new(),
     };
     Ok(norms.into_iter().map(|norm| norm as f32).collect())
 }

@@ -5,12 +5,13 @@
 //! convolution y = (conv(x, W) + conv(conv(x, A), B)) * g + b     A has the window of W, B is 1 x 1
 //! formed      y = conv(x, (W + B A) * g) + b          in groups, which share A, and with windows of 1 x 1
 //! whole       y = conv(x, W) + b, x W + b             W and b are inputs, as is the weight of a layer that is rounded
+//! biased      as above                                b is an input
 //! ```
 //!
 //! A weight is formed where it is small beside what it computes: pictures have many pixels, and a pass over them more costs more.
 //! Without magnitudes there is no `g`, and with magnitudes alone no A and B. The frozen product stays a node of its own with a
 //! constant weight, which an engine packs once. A normalisation behind a convolution whose weight is formed, or that is not trained,
-//! becomes part of that weight; behind other layers nothing is folded.
+//! becomes part of that weight, unless its bias is trained; behind other layers nothing is folded.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -34,6 +35,8 @@ pub(super) struct Site<'a> {
     pub(super) trained: &'a Trained,
     /// What rounds its weight before it is used.
     pub(super) rounding: Option<Rounding>,
+    /// Its bias, if that is trained beside the adapters.
+    pub(super) bias: Option<candle_core::Tensor>,
 }
 
 /// The adapted graph, and what it takes besides its own inputs.
@@ -56,7 +59,7 @@ pub(super) fn rewrite(mut graph: Graph, sites: &[Site<'_>]) -> Result<(Graph, Ve
     let mut norms = norms(&writer.graph, &nodes);
     norms.retain(|position, _| {
         let trained = by_node.get(position);
-        trained.is_none_or(|(site, inputs)| inputs.is_adapter() && writer.is_formed(site.layer))
+        trained.is_none_or(|(site, inputs)| inputs.keeps_both() && writer.is_formed(site.layer))
     });
     let folded: BTreeSet<usize> = norms.values().map(|norm| norm.position).collect();
     for (position, node) in nodes.into_iter().enumerate() {
@@ -85,9 +88,14 @@ struct Inputs {
 }
 
 impl Inputs {
-    /// Whether the layer's own weight and bias stay.
-    fn is_adapter(&self) -> bool {
-        self.weight.is_none() && self.bias.is_none()
+    /// Whether the layer's own weight stays.
+    fn keeps_weight(&self) -> bool {
+        self.weight.is_none()
+    }
+
+    /// Whether its own bias stays too.
+    fn keeps_both(&self) -> bool {
+        self.keeps_weight() && self.bias.is_none()
     }
 }
 
@@ -168,6 +176,16 @@ impl Writer {
     }
 
     fn inputs(&mut self, position: usize, site: &Site<'_>) -> Result<Inputs> {
+        let mut inputs = self.inputs_of_weight(position, site)?;
+        if let Some(bias) = &site.bias {
+            let of_bias = (bias.dims().to_vec(), Way::Times(1.0));
+            inputs.bias = Some(self.variable_port((site, position), "bias", bias, of_bias)?);
+        }
+        Ok(inputs)
+    }
+
+    /// All but a bias that is trained beside the adapters.
+    fn inputs_of_weight(&mut self, position: usize, site: &Site<'_>) -> Result<Inputs> {
         match (site.trained, &site.rounding) {
             (Trained::Adapted(adapted), Some(rounding)) => {
                 let formed = Formed::new(site.layer, adapted, rounding.clone())?;
@@ -186,6 +204,7 @@ impl Writer {
             (Trained::Saved(tensors), rounding) => {
                 self.inputs_of_saved(position, site, tensors, rounding.as_ref())
             }
+            (Trained::Biased, _) => Ok(Inputs::default()),
         }
     }
 
@@ -311,12 +330,12 @@ impl Writer {
         inputs: &Inputs,
         norm: Option<&Norm>,
     ) -> Result<()> {
-        if !inputs.is_adapter() {
+        if inputs.bias.is_some() {
+            node.inputs[2] = inputs.bias;
+        }
+        if !inputs.keeps_weight() || matches!(site.trained, Trained::Saved(_) | Trained::Biased) {
             if inputs.weight.is_some() {
                 node.inputs[1] = inputs.weight;
-            }
-            if inputs.bias.is_some() {
-                node.inputs[2] = inputs.bias;
             }
             self.graph.nodes.push(node);
             return Ok(());

@@ -2,7 +2,7 @@
 
 use spark_dora::loss::{Head, HeadKind};
 use spark_dora::optim::{AdamW, LoraPlus};
-use spark_dora::{DoraConfig, Init};
+use spark_dora::{Biases, DoraConfig, Init};
 use spark_onnx::precision::Activations;
 use spark_onnx::{Model, Precision, RunOptions};
 use spark_onnx_graph::graph::{
@@ -194,6 +194,71 @@ fn a_merged_network_in_four_bits_is_the_one_that_was_trained() {
         let exact = off(&run(&RunOptions::new()), &trained);
         assert!(exact > 1e-3, "{precision}: rounding changes nothing");
     }
+}
+
+/// The network with a bias in each layer.
+fn biased_network() -> Graph {
+    let mut graph = network();
+    for (name, n, seed) in [("first", 32, 11), ("second", 16, 12), ("y", 4, 13)] {
+        let bias = Tensor::from_f32([n], numbers(n, seed)).expect("fits");
+        let bias = graph.add_constant(format!("{name}.bias"), bias);
+        let mut nodes = graph.nodes.iter_mut();
+        let node = nodes.find(|node| node.name == name).expect("is there");
+        node.inputs.push(Some(bias));
+    }
+    graph
+}
+
+/// The codes of frozen weights stay, and what is run is what was trained.
+#[test]
+fn biases_alone_are_trained_under_weights_in_four_bits() {
+    let options = RunOptions::new();
+    let deployment = Deployment::new(&biased_network(), Precision::Fp4, &[], &options);
+    let deployment = deployment.expect("has layers");
+    let config = DoraConfig::builder(2).targets([""; 0]).biases(Biases::All);
+    let config = config.build().expect("settings");
+    let network = AdaptedNetwork::deployed(biased_network(), config, &deployment);
+    let network = network.expect("is adapted");
+    let groups = network.adapter().variables();
+    assert_eq!((groups.bias.len(), groups.all().count()), (3, 3));
+    let target = Tensor::from_f32([2, 4], vec![0.3; 8]).expect("fits");
+    let (inputs, targets) = ([("x", &x())], [("y", &target)]);
+    let step = TrainingStep::new(&network, &[heads("y", 4)], &[], &options);
+    let mut step = step.expect("plans");
+    let rates = LoraPlus {
+        rate: 1e-2,
+        ..LoraPlus::default()
+    };
+    let mut optimiser = AdamW::new(groups.optimiser_groups(rates)).expect("groups");
+    let mut losses = Vec::new();
+    for _ in 0..30 {
+        let result = step.run(&network, &inputs, &targets).expect("runs");
+        losses.push(result.loss);
+        optimiser.step(&result.gradients, 1.0).expect("steps");
+    }
+    assert!(losses[29] < 0.5 * losses[0], "{losses:?}");
+    let shapes = [("x", vec![2, 16, 6, 5])];
+    let evaluation = Evaluation::new(&network, &[heads("y", 4)], &shapes, &options);
+    let trained = evaluation.expect("plans").run(&network, &inputs, &targets);
+    let trained = trained.expect("runs").outputs[0].1.to_f32();
+
+    let merged = network.merged().expect("merges");
+    let named: Vec<_> = merged.report.replaced.iter().map(String::as_str).collect();
+    assert_eq!(named, ["first.bias", "second.bias", "third.bias"]);
+    let constants = |graph: &Graph| -> Vec<(String, Vec<f32>)> {
+        let constants = graph.values.iter();
+        let constants = constants.filter_map(|v| Some((v.name.clone(), v.constant.as_ref()?)));
+        let weights = constants.filter(|(name, _)| name.ends_with(".weight"));
+        weights.map(|(name, t)| (name, t.to_f32())).collect()
+    };
+    assert_eq!(constants(&merged.graph), constants(&biased_network()));
+    assert_eq!(merged.graph.nodes.len(), biased_network().nodes.len());
+    let options = options.with_precision(Precision::Fp4);
+    let options = options.with_activations(Activations::Exact);
+    let model = Model::from_graph(merged.graph, &options).expect("plans");
+    let run = model.session().run(&inputs).expect("runs").swap_remove(0);
+    let deployed = off(&run.1.to_f32(), &trained);
+    assert!(deployed < 1e-5, "{deployed:e}");
 }
 
 #[test]

@@ -4,13 +4,13 @@ use candle_core::{DType, Device, Tensor as Candle};
 use candle_nn::{Conv1d, Conv1dConfig, Conv2d, Conv2dConfig, Linear, Module};
 use spark_dora::loss::{Head, HeadKind, distil};
 use spark_dora::optim::Gradients;
-use spark_dora::{Adapter, DoraConfig, DoraConfigBuilder, Init};
+use spark_dora::{Adapter, Biases, DoraConfig, DoraConfigBuilder, Init};
 use spark_onnx::RunOptions;
 use spark_onnx_graph::graph::{Conv, Dim, Gemm, Graph, MatMul, Op, Padding, Unary, ValueId, bind};
 use spark_onnx_graph::reference::gradient::{GradientOptions, gradients};
 use spark_onnx_graph::{DType as Type, Tensor};
 use spark_testing::numbers;
-use spark_train::{AdaptedNetwork, OutputHeads, TrainingStep};
+use spark_train::{AdaptedNetwork, OutputHeads, TrainError, TrainingStep};
 
 /// Offers a layer to an adapter: what it becomes.
 type Offer = Box<dyn Fn(&mut Adapter) -> Box<dyn Module>>;
@@ -249,6 +249,37 @@ fn layers_that_train_magnitudes_alone_agree_with_candle() {
         let config = config().magnitude_only(["fc"]);
         agrees(what, &case, &config.build().expect("settings"));
     }
+}
+
+#[test]
+fn biases_beside_adapters_agree_with_candle() {
+    for (what, case) in cases() {
+        for config in [config(), config().lora(), config().magnitude_only(["fc"])] {
+            let config = config.biases(Biases::LoraOnly);
+            agrees(what, &case, &config.build().expect("settings"));
+        }
+    }
+}
+
+#[test]
+fn biases_without_adapters_agree_with_candle() {
+    let config = DoraConfig::builder(2).targets([""; 0]).biases(Biases::All);
+    let config = config.build().expect("settings");
+    let mut n_biased = 0;
+    for (what, case) in cases() {
+        if case.graph.nodes[0].inputs.len() > 2 {
+            n_biased += 1;
+            agrees(what, &case, &config);
+        } else {
+            let refused = AdaptedNetwork::new(case.graph.clone(), config.clone());
+            let refused = refused.expect_err("there is nothing to train");
+            assert!(
+                matches!(refused, TrainError::NothingTrained { .. }),
+                "{refused}"
+            );
+        }
+    }
+    assert!(n_biased > 3, "{n_biased}");
 }
 
 /// Against the reference in f64: candle's own convolutions along one axis give other gradients.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use spark_program::{about, tell};
 use sparkpilot::dora::loss::{Head, HeadKind};
-use sparkpilot::dora::{Adapter, DoraConfig};
+use sparkpilot::dora::{Adapter, Biases, DoraConfig};
 use sparkpilot::onnx::graph::Graph;
 use sparkpilot::onnx::precision::Activations;
 use sparkpilot::onnx::{Precision, RunOptions, Tensor};
@@ -17,7 +17,7 @@ use sparkpilot::train::{
 
 use super::calibrated;
 use super::networks::Network;
-use super::run::{Format, Options, Run, Taught, plain, usage};
+use super::run::{BiasesOf, Format, Options, Run, Taught, plain, usage};
 use super::samples;
 
 /// Everything that the options name.
@@ -153,7 +153,20 @@ impl Material {
         let config = DoraConfig::builder(rank)
             .alpha(options.dora_alpha.unwrap_or(rank as f64))
             .seed(options.seed)
-            .modules_to_save(options.whole.clone());
+            .modules_to_save(options.whole.clone())
+            .biases(match options.biases {
+                None => Biases::None,
+                Some(BiasesOf::Adapted) => Biases::LoraOnly,
+                Some(BiasesOf::All | BiasesOf::Alone) => Biases::All,
+            });
+        if options.biases == Some(BiasesOf::Alone) {
+            if !options.targets.is_empty() {
+                return usage("--targets: `--biases alone` has no adapters");
+            }
+            let config = config.targets([""; 0]).build()?;
+            let graph = self.graph.clone();
+            return Ok(AdaptedNetwork::deployed(graph, config, &self.deployment)?);
+        }
         if !options.targets.is_empty() {
             let config = config.targets(options.targets.clone()).build()?;
             let graph = self.graph.clone();

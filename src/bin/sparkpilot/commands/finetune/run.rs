@@ -82,6 +82,10 @@ pub(crate) struct Options {
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = name)]
     #[serde(default)]
     pub(crate) whole: Vec<String>,
+    /// Biases that are trained too: of all layers, or of adapted ones; or those of all layers alone, without an adapter, which leaves rounded weights as they are
+    #[arg(long, value_enum, value_name = "WHICH", conflicts_with = "whole")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) biases: Option<BiasesOf>,
     /// Run what training cannot change once for each frame, and train what is behind it on the results
     #[arg(long)]
     #[serde(default)]
@@ -114,6 +118,15 @@ pub(crate) struct Options {
     #[arg(skip)]
     #[serde(default)]
     pub(crate) left_out: Option<Vec<PathBuf>>,
+}
+
+/// Which biases are trained.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum BiasesOf {
+    All,
+    Adapted,
+    Alone,
 }
 
 impl Options {
