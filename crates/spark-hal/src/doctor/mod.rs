@@ -23,6 +23,7 @@ mod check;
 mod checks;
 mod examine;
 mod facts;
+mod history;
 mod redact;
 mod render;
 mod report;

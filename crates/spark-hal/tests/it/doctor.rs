@@ -6,6 +6,7 @@ use spark_hal::doctor::{Facts, Report, Severity, Verdict, checks, examine_facts}
 use spark_hal::{Machine, Sources};
 use spark_testing::Age;
 
+use crate::doctor_history::HISTORY;
 use crate::posed::{pose, read_with};
 use crate::recorded::{Tree, machine_file, machine_names};
 
@@ -404,28 +405,6 @@ fn memory_pressure() {
 }
 
 #[test]
-fn memory_kernel_log() {
-    let line = "2026-03-01T10:00:00 spark-1234 kernel: NVRM: nvAssertOkFailedNoLog: Assertion \
-                failed: Out of memory [NV_ERR_NO_MEMORY] (0x51) from _memdescAllocInternal @ \
-                mem_desc.c:1359\n";
-    let quiet = format!(
-        "== /var/log/kern.log\n{}",
-        "nothing to see\n".repeat(200_000)
-    );
-    Patient::spark().with(&quiet).passes("memory.kernel-log");
-    Patient::spark()
-        .with("== /var/log/kern.log\n\n")
-        .is_not_examined("memory.kernel-log", "empty");
-    Patient::spark().is_not_examined("memory.kernel-log", "/var/log/kern.log");
-    let report = Patient::spark().with(&format!("{quiet}{line}"));
-    report.has("memory.kernel-log", Severity::Error, "NV_ERR_NO_MEMORY");
-    assert!(
-        !report.examine().to_text().contains("spark-1234"),
-        "host names are left out"
-    );
-}
-
-#[test]
 fn network_port() {
     connected().passes("network.port");
     connected()
@@ -571,10 +550,15 @@ fn container_docker_group() {
         .passes("container.docker-group");
 }
 
-/// Every check has its trap above or in `doctor_python`: a new check without one fails here.
+/// Every check has its trap above, in `doctor_python` or in `doctor_history`: a new check without one fails here.
 #[test]
 fn every_check_has_a_planted_trap() {
-    let source = [include_str!("doctor.rs"), include_str!("doctor_python.rs")].concat();
+    let source = [
+        include_str!("doctor.rs"),
+        include_str!("doctor_python.rs"),
+        include_str!("doctor_history.rs"),
+    ]
+    .concat();
     for check in checks() {
         let quoted = format!("\"{}\"", check.id);
         let is_planted = source.split(&quoted).skip(1).any(|after| {
@@ -635,7 +619,7 @@ fn no_recorded_machine_passes_what_was_not_looked_at() {
     for machine in machine_names() {
         let patient = Patient::of(&machine);
         let report = patient.examine();
-        for id in ["gpu.low-power", "gpu.spinning", "memory.kernel-log"] {
+        for id in ["gpu.low-power", "gpu.spinning"].iter().chain(&HISTORY) {
             assert_ne!(
                 report.verdict(id),
                 Some(&Verdict::Passed),

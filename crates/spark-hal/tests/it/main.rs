@@ -4,6 +4,7 @@ mod cluster;
 #[cfg(feature = "nvml")]
 mod doctor;
 #[cfg(feature = "nvml")]
+mod doctor_history;
 mod doctor_python;
 #[cfg(feature = "nvml")]
 mod drivers;

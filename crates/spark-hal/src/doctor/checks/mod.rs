@@ -7,6 +7,7 @@ mod applies;
 mod container;
 mod driver;
 mod gpu;
+mod history;
 mod memory;
 mod network;
 mod platform;
@@ -22,6 +23,7 @@ pub(super) static ALL: &[&[Examination<Facts>]] = &[
     driver::CHECKS,
     gpu::CHECKS,
     memory::CHECKS,
+    history::CHECKS,
     network::CHECKS,
     storage::CHECKS,
     container::CHECKS,

@@ -1,0 +1,363 @@
+//! What has happened: the kernel's logs, with dates.
+//!
+//! ```text
+//! in the running boot or the last seven days   warning or error
+//! earlier                                      a note with its dates
+//! without a date                               a warning that says so
+//! nothing found, and the logs reach from a week ago to now   passed
+//! nothing found, and they do not                             not examined
+//! ```
+
+use crate::doctor::check::{Check, Examination};
+use crate::doctor::facts::Facts;
+use crate::doctor::history::xid::{XidAction, meaning};
+use crate::doctor::history::{Age, Kind, PcieSeverity, Tally};
+use crate::doctor::verdict::{Seen, Severity, Verdict, found, not_examined, seen};
+
+use super::applies::no_gpu;
+
+pub(super) const CHECKS: &[Examination<Facts>] = &[
+    Examination {
+        check: Check {
+            id: "memory.kernel-log",
+            title: "the driver did not run out of memory",
+            source: "NVIDIA/open-gpu-kernel-modules issue #1358, dgx-spark-playbooks issue #97",
+        },
+        run: driver_memory,
+    },
+    Examination {
+        check: Check {
+            id: "history.xid",
+            title: "the driver reported no error of the GPU (Xid)",
+            source: "https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html",
+        },
+        run: xid,
+    },
+    Examination {
+        check: Check {
+            id: "history.oom",
+            title: "the kernel ended no process for want of memory",
+            source: "Linux mm/oom_kill.c; awdemos/spark-doctor",
+        },
+        run: out_of_memory,
+    },
+    Examination {
+        check: Check {
+            id: "history.pcie-errors",
+            title: "no error of PCI Express (AER)",
+            source: "MiaAI-Lab/DeepSeek-v4-Flash-DSpark-2x-DGX-Spark issue #146: fatal AER of a ConnectX-7",
+        },
+        run: pcie_errors,
+    },
+    Examination {
+        check: Check {
+            id: "history.thermal",
+            title: "nothing was too hot",
+            source: "Linux drivers/thermal/thermal_core.c, kernel/reboot.c, mlx5/core/events.c",
+        },
+        run: thermal,
+    },
+    Examination {
+        check: Check {
+            id: "history.unclean-boot",
+            title: "the machine was always shut down properly",
+            source: "tonyd2wild/DeepSeek-v4-Flash-Vision-Exp-DSpark-1M-NVFP4-KV-2x-DGX-Spark issue #31",
+        },
+        run: unclean_boot,
+    },
+];
+
+/// Most findings quoted.
+const QUOTED: usize = 5;
+
+type Found<'a> = Vec<(&'a Kind, &'a Tally)>;
+
+/// Looks for some kinds of events; `judge` makes the verdict of those that are the newest by age.
+fn examine(
+    facts: &Facts,
+    is_wanted: impl Fn(&Kind) -> bool,
+    judge: impl Fn(&Found<'_>, Age) -> Judgement,
+) -> Verdict {
+    if let Some(verdict) = no_gpu(facts) {
+        return verdict;
+    }
+    if facts.machine.platform.is_container {
+        return not_examined("needs the kernel's log, which a container does not hold");
+    }
+    let history = facts.history();
+    let mut all: Found<'_> = history
+        .tallies
+        .iter()
+        .filter(|(kind, _)| is_wanted(kind))
+        .collect();
+    all.sort_by_key(|(_, tally)| std::cmp::Reverse((tally.age, tally.last)));
+    let Some(age) = all.first().map(|(_, tally)| tally.age) else {
+        return match &history.missing {
+            Some(missing) => not_examined(missing.clone()),
+            None => Verdict::Passed,
+        };
+    };
+    let newest: Found<'_> = all
+        .iter()
+        .copied()
+        .filter(|(_, tally)| tally.age == age)
+        .collect();
+    let judgement = judge(&newest, age);
+    let evidence = all.iter().take(QUOTED).map(|(_, tally)| quoted(tally));
+    let (severity, message) = match age {
+        Age::Recent => (judgement.severity, judgement.message),
+        Age::Undated => (
+            judgement.severity.min(Severity::Warning),
+            format!(
+                "{}; the log has no dates, so this may be long ago",
+                judgement.message
+            ),
+        ),
+        Age::Old => (
+            Severity::Note,
+            format!(
+                "{}; not since{}, neither in this boot nor in the last seven days",
+                judgement.message,
+                newest
+                    .first()
+                    .and_then(|(_, tally)| tally.last)
+                    .map_or_else(String::new, |last| format!(" {last}"))
+            ),
+        ),
+    };
+    let mut message = message;
+    if let Some(missing) = &history.missing {
+        message.push_str(&format!("; of other days nothing is known ({missing})"));
+    }
+    found(severity, message, evidence.collect(), judgement.fix)
+}
+
+/// What a check makes of what it found, as if it were of today.
+struct Judgement {
+    severity: Severity,
+    message: String,
+    fix: String,
+}
+
+fn count_of(found: &Found<'_>) -> usize {
+    found.iter().map(|(_, tally)| tally.count).sum()
+}
+
+fn times(count: usize) -> String {
+    match count {
+        1 => "once".to_owned(),
+        2 => "twice".to_owned(),
+        n => format!("{n} times"),
+    }
+}
+
+/// The words of the newest event of a kind, with its dates.
+fn quoted(tally: &Tally) -> Seen {
+    let dates = match (tally.first, tally.last) {
+        (Some(first), Some(last)) if first != last => {
+            format!("{}, {first} to {last}", times(tally.count))
+        }
+        (_, Some(last)) => last.to_string(),
+        (_, None) => format!("{}, without a date", times(tally.count)),
+    };
+    seen(format!("{} ({dates})", tally.source), &tally.said)
+}
+
+fn driver_memory(facts: &Facts) -> Verdict {
+    examine(
+        facts,
+        |kind| *kind == Kind::DriverMemory,
+        |found, _| Judgement {
+            severity: Severity::Error,
+            message: format!(
+                "the driver ran out of memory {}: the host may have frozen or will",
+                times(count_of(found))
+            ),
+            fix: "keep 8-10 GiB free: lower budgets to 0.80-0.87 of the memory, install earlyoom, \
+                  switch swap off on a GPU host"
+                .to_owned(),
+        },
+    )
+}
+
+fn xid(facts: &Facts) -> Verdict {
+    examine(
+        facts,
+        |kind| matches!(kind, Kind::Xid(_)),
+        |found, _| {
+            let mut numbers: Vec<(u32, usize)> = found
+                .iter()
+                .filter_map(|(kind, tally)| match kind {
+                    Kind::Xid(number) => Some((*number, tally.count)),
+                    _ => None,
+                })
+                .collect();
+            numbers.sort_by_key(|(number, _)| std::cmp::Reverse(meaning(*number).action));
+            let action = numbers
+                .first()
+                .map_or(XidAction::Nothing, |(number, _)| meaning(*number).action);
+            let named: Vec<String> = numbers
+                .iter()
+                .take(QUOTED)
+                .map(|(number, count)| {
+                    let meaning = meaning(*number);
+                    format!(
+                        "Xid {number} {} ({}, {})",
+                        times(*count),
+                        meaning.words,
+                        meaning.class.name()
+                    )
+                })
+                .collect();
+            Judgement {
+                severity: match action {
+                    XidAction::Nothing => Severity::Note,
+                    XidAction::RestartProgram | XidAction::AskSupport => Severity::Warning,
+                    XidAction::ResetGpu | XidAction::Reboot => Severity::Error,
+                },
+                message: format!("the driver reported {}", named.join(", ")),
+                fix: action.advice().to_owned(),
+            }
+        },
+    )
+}
+
+fn out_of_memory(facts: &Facts) -> Verdict {
+    examine(
+        facts,
+        |kind| matches!(kind, Kind::OutOfMemory { .. }),
+        |found, _| {
+            let of_groups = found
+                .iter()
+                .all(|(kind, _)| matches!(kind, Kind::OutOfMemory { of_group: true, .. }));
+            let names: Vec<&str> = found
+                .iter()
+                .filter_map(|(kind, _)| match kind {
+                    Kind::OutOfMemory { process, .. } => Some(process.as_str()),
+                    _ => None,
+                })
+                .take(QUOTED)
+                .collect();
+            let whose = if of_groups {
+                "a container's or service's limit was reached"
+            } else {
+                "the machine had no memory left"
+            };
+            Judgement {
+                severity: Severity::Warning,
+                message: format!(
+                    "the kernel ended a process {}, as {whose}: {}",
+                    times(count_of(found)),
+                    names.join(", ")
+                ),
+                fix: if of_groups {
+                    "raise the limit of that container or service (--memory, MemoryMax)"
+                } else {
+                    "keep 8-10 GiB free: lower budgets to 0.80-0.87 of the memory, install earlyoom"
+                }
+                .to_owned(),
+            }
+        },
+    )
+}
+
+fn pcie_errors(facts: &Facts) -> Verdict {
+    examine(
+        facts,
+        |kind| matches!(kind, Kind::Pcie { .. }),
+        |found, _| {
+            let worst = found.iter().filter_map(|(kind, _)| match kind {
+                Kind::Pcie { severity, .. } => Some(*severity),
+                _ => None,
+            });
+            let worst = worst.max().unwrap_or(PcieSeverity::Corrected);
+            let mut devices: Vec<&str> = found
+                .iter()
+                .filter_map(|(kind, _)| match kind {
+                    Kind::Pcie { severity, device } if *severity == worst => Some(device.as_str()),
+                    _ => None,
+                })
+                .collect();
+            devices.sort_unstable();
+            devices.dedup();
+            devices.truncate(QUOTED);
+            let devices = devices.join(", ");
+            match worst {
+                PcieSeverity::Fatal => Judgement {
+                    severity: Severity::Error,
+                    message: format!(
+                        "a fatal error of PCI Express at {devices}: what is behind that link does not work until \
+                         a reboot"
+                    ),
+                    fix: "reboot; unplug the power for 60 s if it comes back, then update the firmware \
+                          (sudo fwupdmgr update) or ask the vendor"
+                        .to_owned(),
+                },
+                PcieSeverity::NonFatal => Judgement {
+                    severity: Severity::Warning,
+                    message: format!("an error of PCI Express that was not corrected at {devices}"),
+                    fix: "check cable and card, then update the firmware (sudo fwupdmgr update)".to_owned(),
+                },
+                PcieSeverity::Corrected => Judgement {
+                    severity: Severity::Note,
+                    message: format!(
+                        "errors of PCI Express at {devices}, {}, which the hardware corrected",
+                        times(count_of(found))
+                    ),
+                    fix: "nothing to mend while they are few; check the card's seat if they are thousands"
+                        .to_owned(),
+                },
+            }
+        },
+    )
+}
+
+fn thermal(facts: &Facts) -> Verdict {
+    examine(
+        facts,
+        |kind| matches!(kind, Kind::Heat { .. }),
+        |found, _| {
+            let is_shutdown = found
+                .iter()
+                .any(|(kind, _)| matches!(kind, Kind::Heat { is_shutdown: true }));
+            Judgement {
+                severity: if is_shutdown {
+                    Severity::Error
+                } else {
+                    Severity::Warning
+                },
+                message: if is_shutdown {
+                    "the kernel switched the machine off, as it was too hot".to_owned()
+                } else {
+                    format!(
+                        "something was too hot {} and ran slower or warned",
+                        times(count_of(found))
+                    )
+                },
+                fix: "give it air, clean its vents; cap the GPU's clock meanwhile: sudo nvidia-smi -lgc 0,2100"
+                    .to_owned(),
+            }
+        },
+    )
+}
+
+fn unclean_boot(facts: &Facts) -> Verdict {
+    examine(
+        facts,
+        |kind| *kind == Kind::Unclean,
+        |found, _| {
+            let last = found.iter().filter_map(|(_, tally)| tally.last).max();
+            let before = last.map_or_else(String::new, |last| format!(" before {last}"));
+            Judgement {
+                severity: Severity::Warning,
+                message: format!(
+                    "the machine stopped without shutting down{before}: power, heat, a freeze or a button \
+                     (inferred: a disk or the journal had to be recovered)"
+                ),
+                fix: "see history.thermal, history.xid and memory.kernel-log for what came before; if all are \
+                      well, check the power supply (the original 240 W) and run NVIDIA's field diagnostics"
+                    .to_owned(),
+            }
+        },
+    )
+}

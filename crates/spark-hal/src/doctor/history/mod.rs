@@ -1,0 +1,195 @@
+//! What has happened on this machine, by the kernel's own words, with dates.
+//!
+//! ```text
+//! the journal's files   text logs   ring buffer   log of the boot
+//!        |                  |            |              |
+//!        v                  v            v              v
+//!      Log (events, reach) --- each tells only of times that those before it do not reach
+//!        |
+//!        v
+//!      History: tallies by kind (how often, first, last, the last's words), and what was not read
+//! ```
+//!
+//! One event stands in several logs: what an earlier source covers is not taken from a later one. Every source is
+//! bounded: bytes of a file, records, events.
+
+mod event;
+mod log;
+mod ring;
+mod text;
+mod when;
+pub(super) mod xid;
+
+use std::collections::BTreeMap;
+
+pub(super) use event::{Kind, PcieSeverity};
+pub(super) use when::{Clock, Moment};
+
+use event::Event;
+use log::Log;
+use when::SLACK_S;
+
+use crate::root::Root;
+
+/// Most kinds of events kept, so that names of processes cannot fill the memory.
+const KINDS_LIMIT: usize = 512;
+
+/// How old what happened is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Age {
+    /// Before the running boot and the last seven days.
+    Old,
+    /// Its line has no time, or the machine tells none.
+    Undated,
+    /// In the running boot or the last seven days.
+    Recent,
+}
+
+/// All events of one kind.
+#[derive(Debug, Clone)]
+pub(super) struct Tally {
+    pub(super) count: usize,
+    pub(super) n_recent: usize,
+    pub(super) first: Option<Moment>,
+    pub(super) last: Option<Moment>,
+    /// How old the newest one is.
+    pub(super) age: Age,
+    /// The log of the newest one.
+    pub(super) source: String,
+    /// Its words.
+    pub(super) said: String,
+}
+
+/// What the logs tell.
+#[derive(Debug, Clone)]
+pub(super) struct History {
+    pub(super) tallies: BTreeMap<Kind, Tally>,
+    /// Why one cannot say that nothing else happened recently; `None` if one can.
+    pub(super) missing: Option<String>,
+}
+
+impl History {
+    /// Reads the logs below `root`.
+    pub(super) fn read(root: &Root) -> Self {
+        let clock = Clock::read(root);
+        let mut hindrances = Vec::new();
+        let mut logs: Vec<Log> = Vec::new();
+        match text::read(root, clock) {
+            Ok(log) => logs.push(log),
+            Err(why) => hindrances.extend(why),
+        }
+        match ring::read(root, clock) {
+            Ok(log) => logs.push(log),
+            Err(why) => hindrances.extend(why),
+        }
+        logs.extend(text::read_boot(root, clock));
+        let missing = missing(&logs, clock, &hindrances);
+        let mut history = Self {
+            tallies: BTreeMap::new(),
+            missing,
+        };
+        for (number, log) in logs.iter().enumerate() {
+            for event in &log.events {
+                if !is_covered(event, &logs[..number]) {
+                    history.add(event, &log.name, clock);
+                }
+            }
+        }
+        history
+    }
+
+    /// Of logs that could not be read.
+    pub(super) fn unread(why: impl Into<String>) -> Self {
+        Self {
+            tallies: BTreeMap::new(),
+            missing: Some(why.into()),
+        }
+    }
+
+    fn add(&mut self, event: &Event, source: &str, clock: Clock) {
+        let age = match (event.when, clock.recent_from()) {
+            (Some(when), Some(from)) if when >= from => Age::Recent,
+            (Some(_), Some(_)) => Age::Old,
+            _ => Age::Undated,
+        };
+        if self.tallies.len() >= KINDS_LIMIT && !self.tallies.contains_key(&event.kind) {
+            return;
+        }
+        let tally = self
+            .tallies
+            .entry(event.kind.clone())
+            .or_insert_with(|| Tally {
+                count: 0,
+                n_recent: 0,
+                first: event.when,
+                last: event.when,
+                age,
+                source: source.to_owned(),
+                said: event.said.clone(),
+            });
+        tally.count += 1;
+        tally.n_recent += usize::from(age == Age::Recent);
+        tally.first = match (tally.first, event.when) {
+            (Some(first), Some(when)) => Some(first.min(when)),
+            (first, when) => first.or(when),
+        };
+        if (age, event.when) > (tally.age, tally.last) {
+            tally.age = age;
+            tally.last = event.when;
+            source.clone_into(&mut tally.source);
+            tally.said.clone_from(&event.said);
+        }
+    }
+}
+
+/// Whether an earlier source tells of this time.
+fn is_covered(event: &Event, earlier: &[Log]) -> bool {
+    earlier
+        .iter()
+        .any(|log| match (log.from, log.to, event.when) {
+            (Some(from), Some(to), Some(when)) => from <= when && when <= to.plus(SLACK_S),
+            _ => event.when.is_none(),
+        })
+}
+
+/// What of the recent past no log tells.
+fn missing(logs: &[Log], clock: Clock, hindrances: &[String]) -> Option<String> {
+    if logs.is_empty() {
+        let mut needed =
+            "needs the kernel's log: /var/log/kern.log (group adm reads it) or /dev/kmsg (root)"
+                .to_owned();
+        if !hindrances.is_empty() {
+            needed.push_str(&format!("; {}", hindrances.join("; ")));
+        }
+        return Some(needed);
+    }
+    let (Some(from), Some(boot)) = (clock.recent_from(), clock.boot) else {
+        return Some("needs the time of the boot: btime in /proc/stat".to_owned());
+    };
+    let names: Vec<&str> = logs.iter().map(|log| log.name.as_str()).collect();
+    let names = names.join(", ");
+    let reaches_now = logs
+        .iter()
+        .any(|log| log.to.is_some_and(|to| to.plus(SLACK_S) >= boot));
+    if !reaches_now {
+        return Some(format!(
+            "needs a log of the running boot (since {boot}): {names} ends before it"
+        ));
+    }
+    let reaches_back = logs
+        .iter()
+        .any(|log| log.from.is_some() && (!log.is_cut || log.from <= Some(from)));
+    if !reaches_back {
+        let oldest = logs.iter().filter_map(|log| log.from).min().unwrap_or(boot);
+        return Some(format!(
+            "needs a log of the last seven days: {names} begins {oldest}"
+        ));
+    }
+    let unread = logs.iter().find(|log| log.n_unread * 10 > log.n_read);
+    unread.map(|log| {
+        format!(
+            "needs {} without compression: {} of its messages are compressed",
+            log.name, log.n_unread
+        )
+    })
+}
