@@ -19,7 +19,7 @@ pub(crate) const HISTORY: [&str; 6] = [
 ];
 
 /// A Spark at this time, that has run for ten hours.
-fn at_noon() -> Patient {
+pub(crate) fn at_noon() -> Patient {
     Patient::spark().with(&format!(
         "== /proc/stat\ncpu  1 2 3\nbtime {BOOT}\n== /proc/uptime\n36000.12 700000.00\n"
     ))

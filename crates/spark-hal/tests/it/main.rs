@@ -5,6 +5,9 @@ mod cluster;
 mod doctor;
 #[cfg(feature = "nvml")]
 mod doctor_history;
+#[cfg(feature = "nvml")]
+mod doctor_journal;
+#[cfg(feature = "nvml")]
 mod doctor_python;
 #[cfg(feature = "nvml")]
 mod drivers;

@@ -11,9 +11,10 @@
 //! ```
 //!
 //! One event stands in several logs: what an earlier source covers is not taken from a later one. Every source is
-//! bounded: bytes of a file, records, events.
+//! bounded: files, bytes of a file, records, events, time.
 
 mod event;
+mod journal;
 mod log;
 mod ring;
 mod text;
@@ -72,8 +73,9 @@ impl History {
     /// Reads the logs below `root`.
     pub(super) fn read(root: &Root) -> Self {
         let clock = Clock::read(root);
-        let mut hindrances = Vec::new();
-        let mut logs: Vec<Log> = Vec::new();
+        let journal = journal::read(root);
+        let mut hindrances = journal.hindrances;
+        let mut logs: Vec<Log> = journal.log.into_iter().collect();
         match text::read(root, clock) {
             Ok(log) => logs.push(log),
             Err(why) => hindrances.extend(why),
@@ -88,9 +90,13 @@ impl History {
             tallies: BTreeMap::new(),
             missing,
         };
+        for event in &journal.unclean {
+            history.add(event, "/var/log/journal", clock);
+        }
         for (number, log) in logs.iter().enumerate() {
             for event in &log.events {
-                if !is_covered(event, &logs[..number]) {
+                let is_told = event.kind == Kind::Unclean && is_of_a_boot(event, &journal.unclean);
+                if !is_told && !is_covered(event, &logs[..number]) {
                     history.add(event, &log.name, clock);
                 }
             }
@@ -142,6 +148,14 @@ impl History {
     }
 }
 
+/// Whether one of these happened at the same boot: a disk is recovered seconds before the journal is found open.
+fn is_of_a_boot(event: &Event, others: &[Event]) -> bool {
+    others.iter().any(|other| {
+        let times = event.when.zip(other.when);
+        times.is_some_and(|(a, b)| a.0.abs_diff(b.0) <= SLACK_S.unsigned_abs())
+    })
+}
+
 /// Whether an earlier source tells of this time.
 fn is_covered(event: &Event, earlier: &[Log]) -> bool {
     earlier
@@ -156,7 +170,7 @@ fn is_covered(event: &Event, earlier: &[Log]) -> bool {
 fn missing(logs: &[Log], clock: Clock, hindrances: &[String]) -> Option<String> {
     if logs.is_empty() {
         let mut needed =
-            "needs the kernel's log: /var/log/kern.log (group adm reads it) or /dev/kmsg (root)"
+            "needs the kernel's log: /var/log/kern.log or the journal (group adm reads them), or /dev/kmsg (root)"
                 .to_owned();
         if !hindrances.is_empty() {
             needed.push_str(&format!("; {}", hindrances.join("; ")));
