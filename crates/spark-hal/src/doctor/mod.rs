@@ -24,6 +24,7 @@ mod checks;
 mod examine;
 mod facts;
 mod history;
+mod known_bad;
 mod redact;
 mod render;
 mod report;

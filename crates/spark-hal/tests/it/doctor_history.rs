@@ -1,5 +1,8 @@
 //! What the doctor reads in logs: planted events with dates, healthy twins without, and logs that say nothing.
 
+use std::fs;
+use std::time::{Duration, Instant};
+
 use spark_hal::doctor::{Severity, Verdict};
 
 use crate::doctor::{Patient, has};
@@ -312,6 +315,55 @@ fn logs_that_do_not_tell_of_today_prove_nothing() {
         .is_not_examined(id, "last seven days");
     let container = logged("").with("== /.dockerenv\n");
     container.is_not_examined(id, "container");
+}
+
+/// Lines of ten megabytes, a gigabyte of holes, and bytes that are no text.
+#[test]
+fn logs_that_are_no_logs_are_survived_in_time() {
+    let xid = line(
+        RECENT,
+        "NVRM: Xid (PCI:000f:01:00): 79, GPU has fallen off the bus.",
+    );
+    let place = |patient: &Patient| patient.tree.path("/var/log/kern.log");
+    let id = "history.xid";
+    let examined = |patient: &Patient| {
+        let begin = Instant::now();
+        let report = patient.examine();
+        assert!(
+            begin.elapsed() < Duration::from_secs(4),
+            "{:?}",
+            begin.elapsed()
+        );
+        report
+    };
+    // The end of the long line is in the part that is read, and the line after it whole.
+    let long = logged(&format!("{}\n{xid}", "x".repeat(10 << 20)));
+    has(&examined(&long), id, Severity::Error, "Xid 79 once");
+    let long = logged(&line(
+        RECENT,
+        &format!("NVRM: Xid (PCI:000f:01:00): 31, {}", "y".repeat(7 << 20)),
+    ));
+    has(&examined(&long), id, Severity::Warning, "Xid 31 once");
+    let holes = logged(&xid);
+    let file = fs::OpenOptions::new()
+        .write(true)
+        .open(place(&holes))
+        .unwrap();
+    file.set_len(1 << 30).unwrap();
+    let report = examined(&holes);
+    assert!(
+        matches!(report.verdict(id), Some(Verdict::NotExamined(_))),
+        "{:?}",
+        report.verdict(id)
+    );
+    let garbage = logged("");
+    let mut bytes: Vec<u8> = (0..3_000_000_u32)
+        .map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8)
+        .collect();
+    bytes.push(b'\n');
+    bytes.extend(xid.as_bytes());
+    fs::write(place(&garbage), bytes).unwrap();
+    has(&examined(&garbage), id, Severity::Error, "Xid 79 once");
 }
 
 #[test]

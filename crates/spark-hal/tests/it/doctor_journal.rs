@@ -22,7 +22,8 @@ struct Recorded {
 
 impl Recorded {
     fn of(format: &str) -> Self {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/journals/{format}.txt"));
+        let path =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/journals/{format}.txt"));
         let text = fs::read_to_string(path).expect("recorded");
         let mut recorded = Self {
             length: 0,
@@ -79,7 +80,11 @@ fn both_formats_are_read() {
         is("history.oom", Severity::Note, "2026-01-07 12:00 UTC");
         is("history.oom", Severity::Note, "python3");
         is("history.pcie-errors", Severity::Note, "0000:01:00.0");
-        for id in ["memory.kernel-log", "history.thermal", "history.unclean-boot"] {
+        for id in [
+            "memory.kernel-log",
+            "history.thermal",
+            "history.unclean-boot",
+        ] {
             assert_eq!(report.verdict(id), Some(&Verdict::Passed), "{format}: {id}");
         }
         let text = report.to_json();
@@ -87,7 +92,10 @@ fn both_formats_are_read() {
         assert!(!text.contains("Xid 48"), "{format}");
         // This one has 3000 characters, which the compact journal holds compressed.
         assert_eq!(text.contains("Xid 31"), format == "regular");
-        assert!(!text.contains(MACHINE) && !text.contains("spark-1234"), "{text}");
+        assert!(
+            !text.contains(MACHINE) && !text.contains("spark-1234"),
+            "{text}"
+        );
     }
 }
 
@@ -146,7 +154,11 @@ fn journals_with_unknown_flags_are_not_read() {
 fn check_damaged(recorded: &Recorded) {
     let begin = Instant::now();
     let report = with_journal(recorded).examine();
-    assert!(begin.elapsed() < Duration::from_secs(4), "{:?}", begin.elapsed());
+    assert!(
+        begin.elapsed() < Duration::from_secs(4),
+        "{:?}",
+        begin.elapsed()
+    );
     for id in HISTORY {
         assert_ne!(report.verdict(id), Some(&Verdict::TimedOut), "{id}");
     }

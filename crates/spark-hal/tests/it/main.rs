@@ -8,6 +8,8 @@ mod doctor_history;
 #[cfg(feature = "nvml")]
 mod doctor_journal;
 #[cfg(feature = "nvml")]
+mod doctor_known_bad;
+#[cfg(feature = "nvml")]
 mod doctor_python;
 #[cfg(feature = "nvml")]
 mod drivers;

@@ -179,6 +179,16 @@ Mar  8 02:00:03 h kernel: NVRM: Xid (PCI:000f:01:00): 79, GPU has fallen off the
 EXT4-fs (nvme0n1p2): recovery complete
 == /var/log/dmesg
 [    0.000000] kernel: Linux version 6.14.0
+== /var/log/journal/0123456789abcdef0123456789abcdef/system.journal
+LPKSHHRH
+== /var/log/journal/0123456789abcdef0123456789abcdef/system@00064c6de8bb5005-94dae81dda9bbd50.journal~
+LPKSHHRH
+== /etc/sparkpilot/known-bad.json
+{\"schema\": \"spark-known-bad/1\", \"updated\": \"2026-12-01\", \"rows\": []}
+== /proc/cmdline
+quiet kho=off
+== /sys/class/dmi/id/bios_date
+08/20/2025
 == /dev/kmsg
 4,900,7200000000,-;NVRM: Xid (PCI:000f:01:00): 31, x
 == /proc/pressure/memory

@@ -8,6 +8,7 @@ mod container;
 mod driver;
 mod gpu;
 mod history;
+mod known_bad;
 mod memory;
 mod network;
 mod platform;
@@ -20,6 +21,7 @@ use super::facts::Facts;
 /// Every check, in the order of the report.
 pub(super) static ALL: &[&[Examination<Facts>]] = &[
     platform::CHECKS,
+    known_bad::CHECKS,
     driver::CHECKS,
     gpu::CHECKS,
     memory::CHECKS,
