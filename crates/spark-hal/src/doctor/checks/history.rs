@@ -1,9 +1,10 @@
 //! What has happened: the kernel's logs, with dates.
 //!
 //! ```text
-//! in the running boot or the last seven days   warning or error
-//! earlier                                      a note with its dates
-//! without a date                               a warning that says so
+//! in the running boot                       warning or error
+//! in the last seven days, an earlier boot   a warning at most: the machine was booted since
+//! earlier                                   a note with its dates
+//! without a date                            a warning at most, that says so
 //! nothing found, and the logs reach from a week ago to now   passed
 //! nothing found, and they do not                             not examined
 //! ```
@@ -11,7 +12,7 @@
 use crate::doctor::check::{Check, Examination};
 use crate::doctor::facts::Facts;
 use crate::doctor::history::xid::{XidAction, meaning};
-use crate::doctor::history::{Age, Kind, PcieSeverity, Tally};
+use crate::doctor::history::{Age, Kind, Moment, PcieSeverity, Tally};
 use crate::doctor::verdict::{Seen, Severity, Verdict, found, not_examined, seen};
 
 use super::applies::no_gpu;
@@ -72,11 +73,11 @@ const QUOTED: usize = 5;
 
 type Found<'a> = Vec<(&'a Kind, &'a Tally)>;
 
-/// Looks for some kinds of events; `judge` makes the verdict of those that are the newest by age.
+/// Looks for some kinds of events; `judge` says what those of one age mean.
 fn examine(
     facts: &Facts,
     is_wanted: impl Fn(&Kind) -> bool,
-    judge: impl Fn(&Found<'_>, Age) -> Judgement,
+    judge: impl Fn(&Found<'_>) -> Judgement,
 ) -> Verdict {
     if let Some(verdict) = no_gpu(facts) {
         return verdict;
@@ -85,58 +86,73 @@ fn examine(
         return not_examined("needs the kernel's log, which a container does not hold");
     }
     let history = facts.history();
-    let mut all: Found<'_> = history
-        .tallies
-        .iter()
-        .filter(|(kind, _)| is_wanted(kind))
-        .collect();
-    all.sort_by_key(|(_, tally)| std::cmp::Reverse((tally.age, tally.last)));
-    let Some(age) = all.first().map(|(_, tally)| tally.age) else {
-        return match &history.missing {
-            Some(missing) => not_examined(missing.clone()),
-            None => Verdict::Passed,
-        };
-    };
-    let newest: Found<'_> = all
-        .iter()
-        .copied()
-        .filter(|(_, tally)| tally.age == age)
-        .collect();
-    let judgement = judge(&newest, age);
-    let evidence = all.iter().take(QUOTED).map(|(_, tally)| quoted(tally));
-    let (severity, message) = match age {
-        Age::Recent => (judgement.severity, judgement.message),
-        Age::Undated => (
-            judgement.severity.min(Severity::Warning),
-            format!(
-                "{}; the log has no dates, so this may be long ago",
-                judgement.message
-            ),
-        ),
-        Age::Old => (
-            Severity::Note,
-            format!(
-                "{}; not since{}, neither in this boot nor in the last seven days",
-                judgement.message,
-                newest
-                    .first()
-                    .and_then(|(_, tally)| tally.last)
-                    .map_or_else(String::new, |last| format!(" {last}"))
-            ),
-        ),
-    };
-    let mut message = message;
-    if let Some(missing) = &history.missing {
-        message.push_str(&format!("; of other days nothing is known ({missing})"));
+    let mut worst: Option<Judgement> = None;
+    let mut evidence = Vec::new();
+    for age in Age::ALL {
+        let of_age = history.tallies.iter().filter(|((of, _), _)| *of == age);
+        let mut found: Found<'_> = of_age
+            .map(|((_, kind), tally)| (kind, tally))
+            .filter(|(kind, _)| is_wanted(kind))
+            .collect();
+        if found.is_empty() {
+            continue;
+        }
+        found.sort_by_key(|(_, tally)| std::cmp::Reverse(tally.last));
+        evidence.extend(found.iter().map(|(_, tally)| quoted(tally)));
+        let judgement = judge(&found).at(age, found[0].1.last);
+        if worst
+            .as_ref()
+            .is_none_or(|worst| worst.severity < judgement.severity)
+        {
+            worst = Some(judgement);
+        }
     }
-    found(severity, message, evidence.collect(), judgement.fix)
+    match (worst, &history.missing) {
+        (None, None) => Verdict::Passed,
+        (None, Some(missing)) => not_examined(missing.clone()),
+        (Some(judgement), missing) => {
+            evidence.truncate(QUOTED);
+            let mut message = judgement.message;
+            if let Some(missing) = missing {
+                message.push_str(&format!("; what else happened is not known: {missing}"));
+            }
+            found(judgement.severity, message, evidence, judgement.fix)
+        }
+    }
 }
 
-/// What a check makes of what it found, as if it were of today.
+/// What a check makes of what it found, as if it were of the running boot.
 struct Judgement {
     severity: Severity,
     message: String,
     fix: String,
+}
+
+impl Judgement {
+    /// What it comes to at this age.
+    fn at(self, age: Age, last: Option<Moment>) -> Self {
+        let last = last.map_or_else(String::new, |last| format!(" {last}"));
+        let (most, since) = match age {
+            Age::Boot => (Severity::Error, String::new()),
+            Age::Week => (
+                Severity::Warning,
+                format!("; last{last}, before the machine was booted"),
+            ),
+            Age::Undated => (
+                Severity::Warning,
+                "; the log has no dates, so this may be long ago".to_owned(),
+            ),
+            Age::Old => (
+                Severity::Note,
+                format!("; not since{last}, neither in this boot nor in the last seven days"),
+            ),
+        };
+        Self {
+            severity: self.severity.min(most),
+            message: self.message + &since,
+            fix: self.fix,
+        }
+    }
 }
 
 fn count_of(found: &Found<'_>) -> usize {
@@ -167,7 +183,7 @@ fn driver_memory(facts: &Facts) -> Verdict {
     examine(
         facts,
         |kind| *kind == Kind::DriverMemory,
-        |found, _| Judgement {
+        |found| Judgement {
             severity: Severity::Error,
             message: format!(
                 "the driver ran out of memory {}: the host may have frozen or will",
@@ -184,7 +200,7 @@ fn xid(facts: &Facts) -> Verdict {
     examine(
         facts,
         |kind| matches!(kind, Kind::Xid(_)),
-        |found, _| {
+        |found| {
             let mut numbers: Vec<(u32, usize)> = found
                 .iter()
                 .filter_map(|(kind, tally)| match kind {
@@ -226,7 +242,7 @@ fn out_of_memory(facts: &Facts) -> Verdict {
     examine(
         facts,
         |kind| matches!(kind, Kind::OutOfMemory { .. }),
-        |found, _| {
+        |found| {
             let of_groups = found
                 .iter()
                 .all(|(kind, _)| matches!(kind, Kind::OutOfMemory { of_group: true, .. }));
@@ -265,7 +281,7 @@ fn pcie_errors(facts: &Facts) -> Verdict {
     examine(
         facts,
         |kind| matches!(kind, Kind::Pcie { .. }),
-        |found, _| {
+        |found| {
             let worst = found.iter().filter_map(|(kind, _)| match kind {
                 Kind::Pcie { severity, .. } => Some(*severity),
                 _ => None,
@@ -316,7 +332,7 @@ fn thermal(facts: &Facts) -> Verdict {
     examine(
         facts,
         |kind| matches!(kind, Kind::Heat { .. }),
-        |found, _| {
+        |found| {
             let is_shutdown = found
                 .iter()
                 .any(|(kind, _)| matches!(kind, Kind::Heat { is_shutdown: true }));
@@ -345,7 +361,7 @@ fn unclean_boot(facts: &Facts) -> Verdict {
     examine(
         facts,
         |kind| *kind == Kind::Unclean,
-        |found, _| {
+        |found| {
             let last = found.iter().filter_map(|(_, tally)| tally.last).max();
             let before = last.map_or_else(String::new, |last| format!(" before {last}"));
             Judgement {

@@ -34,6 +34,8 @@ use crate::root::Root;
 
 /// Most kinds of events kept, so that names of processes cannot fill the memory.
 const KINDS_LIMIT: usize = 512;
+/// How far a clock that was set right after the boot moves what the boot's first lines say.
+const BOOT_SLACK_S: i64 = 5;
 
 /// How old what happened is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -42,19 +44,36 @@ pub(super) enum Age {
     Old,
     /// Its line has no time, or the machine tells none.
     Undated,
-    /// In the running boot or the last seven days.
-    Recent,
+    /// In the last seven days, before the running boot.
+    Week,
+    /// In the running boot.
+    Boot,
 }
 
-/// All events of one kind.
+impl Age {
+    /// The newest first.
+    pub(super) const ALL: [Self; 4] = [Self::Boot, Self::Week, Self::Undated, Self::Old];
+
+    fn of(when: Option<Moment>, clock: Clock) -> Self {
+        match (when, clock.recent_from()) {
+            (Some(when), Some(from)) if when >= from => {
+                let is_of_boot = clock
+                    .boot
+                    .is_some_and(|boot| when >= boot.plus(-BOOT_SLACK_S));
+                if is_of_boot { Self::Boot } else { Self::Week }
+            }
+            (Some(_), Some(_)) => Self::Old,
+            _ => Self::Undated,
+        }
+    }
+}
+
+/// All events of one kind and age.
 #[derive(Debug, Clone)]
 pub(super) struct Tally {
     pub(super) count: usize,
-    pub(super) n_recent: usize,
     pub(super) first: Option<Moment>,
     pub(super) last: Option<Moment>,
-    /// How old the newest one is.
-    pub(super) age: Age,
     /// The log of the newest one.
     pub(super) source: String,
     /// Its words.
@@ -64,7 +83,7 @@ pub(super) struct Tally {
 /// What the logs tell.
 #[derive(Debug, Clone)]
 pub(super) struct History {
-    pub(super) tallies: BTreeMap<Kind, Tally>,
+    pub(super) tallies: BTreeMap<(Age, Kind), Tally>,
     /// Why one cannot say that nothing else happened recently; `None` if one can.
     pub(super) missing: Option<String>,
 }
@@ -113,34 +132,20 @@ impl History {
     }
 
     fn add(&mut self, event: &Event, source: &str, clock: Clock) {
-        let age = match (event.when, clock.recent_from()) {
-            (Some(when), Some(from)) if when >= from => Age::Recent,
-            (Some(_), Some(_)) => Age::Old,
-            _ => Age::Undated,
-        };
-        if self.tallies.len() >= KINDS_LIMIT && !self.tallies.contains_key(&event.kind) {
+        let key = (Age::of(event.when, clock), event.kind.clone());
+        if self.tallies.len() >= KINDS_LIMIT && !self.tallies.contains_key(&key) {
             return;
         }
-        let tally = self
-            .tallies
-            .entry(event.kind.clone())
-            .or_insert_with(|| Tally {
-                count: 0,
-                n_recent: 0,
-                first: event.when,
-                last: event.when,
-                age,
-                source: source.to_owned(),
-                said: event.said.clone(),
-            });
+        let tally = self.tallies.entry(key).or_insert_with(|| Tally {
+            count: 0,
+            first: event.when,
+            last: event.when,
+            source: source.to_owned(),
+            said: event.said.clone(),
+        });
         tally.count += 1;
-        tally.n_recent += usize::from(age == Age::Recent);
-        tally.first = match (tally.first, event.when) {
-            (Some(first), Some(when)) => Some(first.min(when)),
-            (first, when) => first.or(when),
-        };
-        if (age, event.when) > (tally.age, tally.last) {
-            tally.age = age;
+        tally.first = tally.first.min(event.when);
+        if event.when > tally.last {
             tally.last = event.when;
             source.clone_into(&mut tally.source);
             tally.said.clone_from(&event.said);
