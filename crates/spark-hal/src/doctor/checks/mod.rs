@@ -10,6 +10,7 @@ mod gpu;
 mod history;
 mod known_bad;
 mod memory;
+mod module;
 mod network;
 mod platform;
 mod python;
@@ -23,6 +24,7 @@ pub(super) static ALL: &[&[Examination<Facts>]] = &[
     platform::CHECKS,
     known_bad::CHECKS,
     driver::CHECKS,
+    module::CHECKS,
     gpu::CHECKS,
     memory::CHECKS,
     history::CHECKS,
