@@ -131,6 +131,18 @@ fn history_xid() {
     let report = logged(&both).examine();
     has(&report, "history.xid", Severity::Error, "Xid 79 once");
     has(&report, "history.xid", Severity::Error, "Xid 31 3 times");
+    // What the driver itself asks for.
+    for (wanted, severity, shown) in [
+        ("0x0 (None)", Severity::Note, "nothing to mend"),
+        ("0x1 (GPU Reset Required)", Severity::Error, "reboot"),
+        ("0x2 (Node Reboot Required)", Severity::Error, "reboot"),
+    ] {
+        let words = format!(
+            "NVRM: Xid (PCI:000f:01:00): 154, GPU recovery action changed from 0x0 (None) to {wanted}"
+        );
+        let report = logged(&line(TODAY, &words)).examine();
+        has(&report, "history.xid", severity, shown);
+    }
     // What is worse comes first, though it was before the boot.
     let both = line(TODAY, &xid(43)) + &line(RECENT, &xid(79));
     let report = logged(&both).examine();
@@ -339,6 +351,35 @@ fn logs_that_do_not_tell_of_today_prove_nothing() {
         .is_not_examined(id, "last seven days");
     let container = logged("").with("== /.dockerenv\n");
     container.is_not_examined(id, "container");
+}
+
+/// An adapter that repeats itself ten thousand times hides no other event.
+#[test]
+fn what_is_said_over_and_over_hides_nothing() {
+    let noise = "pcieport 0000:00:00.0: AER: Correctable error message received from 0000:01:00.0";
+    let xid = line(
+        TODAY,
+        "NVRM: Xid (PCI:000f:01:00): 79, GPU has fallen off the bus.",
+    );
+    let report = logged(&(xid + &line(TODAY, noise).repeat(40_000))).examine();
+    has(&report, "history.xid", Severity::Error, "Xid 79 once");
+    has(
+        &report,
+        "history.pcie-errors",
+        Severity::Note,
+        "2000 times or more",
+    );
+    // Of more processes than are kept, nothing else is said to be well.
+    let killed = (0..600).map(|number| {
+        let words = format!("Out of memory: Killed process 1 (p{number}) total-vm:1kB");
+        line(TODAY, &words)
+    });
+    let report = logged(&killed.collect::<String>()).examine();
+    has(&report, "history.oom", Severity::Warning, "512 times");
+    assert!(matches!(
+        report.verdict("history.xid"),
+        Some(Verdict::NotExamined(_))
+    ));
 }
 
 /// Lines of ten megabytes, a gigabyte of holes, and bytes that are no text.

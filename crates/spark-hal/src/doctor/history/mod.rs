@@ -24,6 +24,7 @@ pub(super) mod xid;
 use std::collections::BTreeMap;
 
 pub(super) use event::{Kind, PcieSeverity};
+pub(super) use log::OF_A_KIND_LIMIT;
 pub(super) use when::{Clock, Moment};
 
 use event::Event;
@@ -134,6 +135,8 @@ impl History {
     fn add(&mut self, event: &Event, source: &str, clock: Clock) {
         let key = (Age::of(event.when, clock), event.kind.clone());
         if self.tallies.len() >= KINDS_LIMIT && !self.tallies.contains_key(&key) {
+            let more = "needs logs with fewer kinds of events than there are";
+            self.missing.get_or_insert_with(|| more.to_owned());
             return;
         }
         let tally = self.tallies.entry(key).or_insert_with(|| Tally {

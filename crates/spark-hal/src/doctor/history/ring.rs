@@ -42,7 +42,7 @@ pub(super) fn read(root: &Root, clock: Clock) -> Result<Log, Option<String>> {
     let mut log = Log::new(PATH);
     // It tells nothing of earlier boots.
     log.is_cut = true;
-    for record in text.lines() {
+    for record in text.lines().rev() {
         if let Some((microseconds, message)) = record_of(record) {
             let when = clock.boot.map(|boot| boot.plus(microseconds / 1_000_000));
             log.add(when, message);

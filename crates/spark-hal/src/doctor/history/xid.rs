@@ -5,6 +5,9 @@
 //! Bucket (Immediate Action)"). 167 to 172 have no action there: theirs follow from their descriptions. Xid 169 on a
 //! GB10 with the proprietary module: Start9Labs/start-technologies PR #3693 (2026-08).
 //!
+//! What 154 says: "GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)",
+//! NVIDIA/open-gpu-kernel-modules issue #1134.
+//!
 //! That a class says whose fault it is, is NVIDIA's word with its own caution: any Xid may have another cause.
 
 /// Whose fault an Xid is, most probably.
@@ -57,7 +60,9 @@ impl XidAction {
                 "end every GPU program and reboot (a GB10 cannot be reset alone); if it comes back, update \
                  driver and firmware, then ask the vendor"
             }
-            Self::Reboot => "unplug the power for 60 s and boot; if it comes back, ask the vendor",
+            Self::Reboot => {
+                "reboot; if it comes back, unplug the power for 60 s, and ask the vendor after that"
+            }
         }
     }
 }
@@ -71,8 +76,19 @@ pub(crate) struct XidMeaning {
     pub(crate) words: &'static str,
 }
 
-/// The meaning of a number.
-pub(crate) fn meaning(number: u32) -> XidMeaning {
+/// The meaning of a message: of its number, and for 154 of what the driver says is to be done now.
+pub(crate) fn meaning(number: u32, said: &str) -> XidMeaning {
+    let mut meaning = of_number(number);
+    let wanted = said.rsplit_once(" to ").map_or("", |(_, wanted)| wanted);
+    if number == 154 && wanted.contains("Reboot") {
+        meaning.action = XidAction::Reboot;
+    } else if number == 154 && wanted.contains("Reset") {
+        meaning.action = XidAction::ResetGpu;
+    }
+    meaning
+}
+
+fn of_number(number: u32) -> XidMeaning {
     use XidAction::{AskSupport, Nothing, Reboot, ResetGpu, RestartProgram};
     use XidClass::{Driver, Hardware, Link, Memory, Program, Unknown};
     let (class, action, words) = match number {

@@ -10,7 +10,7 @@
 //! ```
 
 use crate::doctor::facts::Facts;
-use crate::doctor::history::{Age, Kind, Moment, Tally};
+use crate::doctor::history::{Age, Kind, Moment, OF_A_KIND_LIMIT, Tally};
 use crate::doctor::verdict::{Seen, Severity, Verdict, found, not_examined, seen};
 
 use super::super::applies::no_gpu;
@@ -110,6 +110,7 @@ pub(super) fn times(count: usize) -> String {
     match count {
         1 => "once".to_owned(),
         2 => "twice".to_owned(),
+        n if n >= OF_A_KIND_LIMIT => format!("{n} times or more"),
         n => format!("{n} times"),
     }
 }

@@ -4,7 +4,7 @@ mod aged;
 
 use crate::doctor::check::{Check, Examination};
 use crate::doctor::facts::Facts;
-use crate::doctor::history::xid::{XidAction, meaning};
+use crate::doctor::history::xid::{XidAction, XidMeaning, meaning};
 use crate::doctor::history::{Kind, PcieSeverity};
 use crate::doctor::verdict::{Severity, Verdict};
 
@@ -83,22 +83,23 @@ fn xid(facts: &Facts) -> Verdict {
         facts,
         |kind| matches!(kind, Kind::Xid(_)),
         |found| {
-            let mut numbers: Vec<(u32, usize)> = found
+            let mut meant: Vec<(u32, XidMeaning, usize)> = found
                 .iter()
                 .filter_map(|(kind, tally)| match kind {
-                    Kind::Xid(number) => Some((*number, tally.count)),
+                    Kind::Xid(number) => {
+                        Some((*number, meaning(*number, &tally.said), tally.count))
+                    }
                     _ => None,
                 })
                 .collect();
-            numbers.sort_by_key(|(number, _)| std::cmp::Reverse(meaning(*number).action));
-            let action = numbers
+            meant.sort_by_key(|(_, meaning, _)| std::cmp::Reverse(meaning.action));
+            let action = meant
                 .first()
-                .map_or(XidAction::Nothing, |(number, _)| meaning(*number).action);
-            let named: Vec<String> = numbers
+                .map_or(XidAction::Nothing, |(_, meaning, _)| meaning.action);
+            let named: Vec<String> = meant
                 .iter()
                 .take(QUOTED)
-                .map(|(number, count)| {
-                    let meaning = meaning(*number);
+                .map(|(number, meaning, count)| {
                     format!(
                         "Xid {number} {} ({}, {})",
                         times(*count),
