@@ -165,6 +165,34 @@ fn check_damaged(recorded: &Recorded) {
     }
 }
 
+/// The file up to its last object, with every array of entries as its own successor.
+fn arrays_that_lead_to_themselves(recorded: &Recorded) -> Vec<u8> {
+    let end = recorded
+        .parts
+        .last()
+        .map_or(0, |(offset, bytes)| offset + bytes.len() as u64 + 64);
+    let mut file = vec![0; usize::try_from(end).expect("megabytes")];
+    for (offset, bytes) in &recorded.parts {
+        let offset = usize::try_from(*offset).expect("megabytes");
+        file[offset..offset + bytes.len()].copy_from_slice(bytes);
+    }
+    let number = |file: &[u8], at: usize| {
+        u64::from_le_bytes(file[at..at + 8].try_into().expect("eight bytes"))
+    };
+    let mut at = usize::try_from(number(&file, 88)).expect("a header");
+    let mut n_arrays = 0;
+    while at + 24 <= file.len() && file[at] != 0 {
+        let length = usize::try_from(number(&file, at + 8)).expect("an object");
+        if file[at] == 6 {
+            n_arrays += 1;
+            file[at + 16..at + 24].copy_from_slice(&(at as u64).to_le_bytes());
+        }
+        at += length.next_multiple_of(8);
+    }
+    assert!(n_arrays > 1, "{n_arrays}");
+    file
+}
+
 /// Every reference of eight or four bytes made to lead to itself, to an earlier place, far away and nowhere.
 #[test]
 fn chains_that_lead_in_circles_end() {
@@ -182,15 +210,15 @@ fn chains_that_lead_in_circles_end() {
             }
             check_damaged(&recorded);
         }
-        // Each array of entries leads to itself.
-        let mut recorded = Recorded::of(format);
-        for (offset, bytes) in &mut recorded.parts {
-            if *offset > 0x100 && bytes.first() == Some(&6) && bytes.len() >= 24 {
-                let own = offset.to_le_bytes();
-                bytes[16..24].copy_from_slice(&own);
-            }
-        }
+        // Each array of entries leads to itself: what came after the first one is not known to be well.
+        let recorded = Recorded {
+            length: original.length,
+            parts: vec![(0, arrays_that_lead_to_themselves(&original))],
+        };
         check_damaged(&recorded);
+        with_journal(&recorded)
+            .with("== /dev/kmsg\n6,1,2000000,-;Linux version 6.14.0\n")
+            .is_not_examined("history.thermal", "without damage");
         // It ends in the middle.
         for cut in [0, 7, 8, 100, 208, 300, 4096] {
             let patient = with_journal(&original);

@@ -22,6 +22,8 @@ pub(super) struct Log {
     pub(super) to: Option<Moment>,
     /// Whether older lines were there and are not in it: cut off, overwritten, or of earlier boots.
     pub(super) is_cut: bool,
+    /// Whether something recent in it could not be followed: a chain that breaks off, an entry that is none.
+    pub(super) is_damaged: bool,
     /// Messages that are compressed, which this crate does not read.
     pub(super) n_unread: usize,
     pub(super) n_read: usize,
@@ -36,6 +38,7 @@ impl Log {
             from: None,
             to: None,
             is_cut: false,
+            is_damaged: false,
             n_unread: 0,
             n_read: 0,
             n_of_kinds: BTreeMap::new(),

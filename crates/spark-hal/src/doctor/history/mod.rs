@@ -93,7 +93,7 @@ impl History {
     /// Reads the logs below `root`.
     pub(super) fn read(root: &Root) -> Self {
         let clock = Clock::read(root);
-        let journal = journal::read(root);
+        let journal = journal::read(root, clock);
         let mut hindrances = journal.hindrances;
         let mut logs: Vec<Log> = journal.log.into_iter().collect();
         match text::read(root, clock) {
@@ -205,6 +205,12 @@ fn missing(logs: &[Log], clock: Clock, hindrances: &[String]) -> Option<String> 
         let oldest = logs.iter().filter_map(|log| log.from).min().unwrap_or(boot);
         return Some(format!(
             "needs a log of the last seven days: {names} begins {oldest}"
+        ));
+    }
+    if let Some(log) = logs.iter().find(|log| log.is_damaged) {
+        return Some(format!(
+            "needs {} without damage: some of it cannot be followed",
+            log.name
         ));
     }
     let unread = logs.iter().find(|log| log.n_unread * 10 > log.n_read);

@@ -102,7 +102,11 @@ impl JournalFile {
 
     /// Adds the kernel's messages to `log`, newest first, as long as there is time and `most` are not reached.
     pub(super) fn read_kernel(&mut self, log: &mut Log, most: usize, deadline: Instant) {
-        let (entries, is_cut) = self.kernel_entries(most).unwrap_or_default();
+        // A file that has no word of the kernel yet has no such data object either.
+        let Some(data) = self.data_of(b"_TRANSPORT", b"_TRANSPORT=kernel") else {
+            return;
+        };
+        let (entries, is_cut) = self.kernel_entries(data, most, log).unwrap_or_default();
         log.is_cut |= is_cut;
         let mut not_messages = HashSet::new();
         for offset in entries.into_iter().rev() {
@@ -110,13 +114,19 @@ impl JournalFile {
                 log.is_cut = true;
                 return;
             }
-            self.read_entry(offset, log, &mut not_messages);
+            if self.read_entry(offset, log, &mut not_messages).is_none() {
+                log.is_damaged = true;
+            }
         }
     }
 
     /// Where the newest entries of the kernel are, oldest first; whether there are older ones.
-    fn kernel_entries(&mut self, most: usize) -> Option<(VecDeque<u64>, bool)> {
-        let data = self.data_of(b"_TRANSPORT", b"_TRANSPORT=kernel")?;
+    fn kernel_entries(
+        &mut self,
+        data: u64,
+        most: usize,
+        log: &mut Log,
+    ) -> Option<(VecDeque<u64>, bool)> {
         let mut entries = VecDeque::new();
         let mut is_cut = false;
         let mut keep = |entries: &mut VecDeque<u64>, entry| {
@@ -136,6 +146,7 @@ impl JournalFile {
                 .object(array)
                 .filter(|object| object.kind == ENTRY_ARRAY)
             else {
+                log.is_damaged = true;
                 break;
             };
             let item_bytes = if self.is_compact { 4 } else { 8 };
@@ -154,7 +165,8 @@ impl JournalFile {
             }
             // An array is made after the one before it: a chain that leads back would never end.
             let next = self.u64(array + 16)?;
-            if next <= array {
+            if next != 0 && next <= array {
+                log.is_damaged = true;
                 break;
             }
             array = next;

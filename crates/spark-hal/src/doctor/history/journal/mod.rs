@@ -20,7 +20,7 @@ use crate::root::Root;
 
 use super::event::{Event, Kind};
 use super::log::Log;
-use super::when::Moment;
+use super::when::{Clock, Moment};
 
 const PLACES: [&str; 2] = ["/var/log/journal", "/run/log/journal"];
 const FILES_LIMIT: usize = 24;
@@ -46,7 +46,7 @@ struct Place {
 }
 
 /// Reads the journal's files.
-pub(super) fn read(root: &Root) -> Journal {
+pub(super) fn read(root: &Root, clock: Clock) -> Journal {
     let deadline = Instant::now() + TIME_LIMIT;
     let mut journal = Journal {
         log: None,
@@ -55,34 +55,42 @@ pub(super) fn read(root: &Root) -> Journal {
     };
     for folder in PLACES {
         let files = files(root, folder);
-        journal.unclean.extend(
-            files
-                .iter()
-                .filter(|file| file.is_unclean)
-                .filter_map(unclean),
-        );
+        journal
+            .unclean
+            .extend(files.iter().filter(|file| file.is_unclean).map(unclean));
         let mut log = Log::new(folder);
-        let mut n_failed = 0;
+        // A full file ends where the next one begins.
+        let mut newer_begins = u64::MAX;
         for (number, file) in files.iter().enumerate() {
             let left = MESSAGES_LIMIT.saturating_sub(log.n_read);
             if number >= FILES_LIMIT || left == 0 || Instant::now() >= deadline {
                 log.is_cut = true;
                 break;
             }
+            let end = if file.is_unclean {
+                file.microseconds
+            } else {
+                newer_begins
+            };
+            // What is wrong with an old file hides nothing recent.
+            let is_recent = clock.recent_from().is_none_or(|from| moment(end) >= from);
+            let was_damaged = log.is_damaged;
             match JournalFile::open(&root.path(&file.path)) {
                 Ok(mut open) => open.read_kernel(&mut log, left, deadline),
                 Err(why) => {
-                    n_failed += 1;
-                    if n_failed == 1 {
-                        journal
-                            .hindrances
-                            .push(format!("cannot read a file in {folder}: {why}"));
-                    }
-                    // What it holds would stand between the others.
-                    log.is_cut = true;
+                    log.is_damaged = true;
+                    journal
+                        .hindrances
+                        .push(format!("cannot read a file in {folder}: {why}"));
                 }
             }
+            log.is_damaged = was_damaged || (log.is_damaged && is_recent);
+            if !file.is_unclean {
+                newer_begins = file.microseconds;
+            }
         }
+        // One says why.
+        journal.hindrances.truncate(1);
         if log.n_read > 0 {
             journal.log = Some(log);
             return journal;
@@ -141,13 +149,16 @@ fn place(directory: &str, name: &str) -> Option<Place> {
     })
 }
 
-fn unclean(file: &Place) -> Option<Event> {
-    let seconds = i64::try_from(file.microseconds / 1_000_000).ok()?;
-    Some(Event {
+fn moment(microseconds: u64) -> Moment {
+    Moment(i64::try_from(microseconds / 1_000_000).unwrap_or(i64::MAX))
+}
+
+fn unclean(file: &Place) -> Event {
+    Event {
         kind: Kind::Unclean,
-        when: Some(Moment(seconds)),
+        when: Some(moment(file.microseconds)),
         said: "a file of the journal that nobody had closed (system@….journal~)".to_owned(),
-    })
+    }
 }
 
 #[cfg(test)]
