@@ -12,7 +12,7 @@ use spark_hal::doctor::{Facts, Verdict, examine_facts};
 use spark_hal::{Machine, Root, Sources};
 
 /// A Spark with just enough around it that every reader is reached.
-const AROUND: [(&str, &str); 11] = [
+const AROUND: [(&str, &str); 13] = [
     ("sys/class/dmi/id/product_family", "DGX Spark"),
     ("sys/bus/pci/devices/000f:01:00.0/vendor", "0x10de"),
     ("sys/bus/pci/devices/000f:01:00.0/device", "0x2e12"),
@@ -23,6 +23,8 @@ const AROUND: [(&str, &str); 11] = [
     ("sys/bus/pci/devices/0000:01:00.0/net/eth9/ifindex", "1"),
     ("sys/devices/system/cpu/online", "0-1"),
     ("usr/bin/docker", "ELF"),
+    ("proc/stat", "btime 1772935200\n"),
+    ("proc/uptime", "36000.12 700000.00\n"),
     ("proc/self/status", "Uid:\t1000\t1000\nGroups:\t4 24\n"),
 ];
 

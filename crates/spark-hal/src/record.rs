@@ -25,7 +25,7 @@ use crate::stack::Stack;
 use crate::version::Version;
 
 /// Files that are copied by name, where they exist.
-const FILES: [&str; 24] = [
+const FILES: [&str; 26] = [
     "/.dockerenv",
     "/TICI",
     "/etc/dgx-release",
@@ -38,8 +38,10 @@ const FILES: [&str; 24] = [
     "/proc/pressure/memory",
     "/proc/self/limits",
     "/proc/sys/kernel/osrelease",
+    "/sys/class/dmi/id/bios_date",
     "/sys/class/dmi/id/bios_version",
     "/sys/class/dmi/id/board_name",
+    "/sys/class/dmi/id/ec_firmware_release",
     "/sys/class/dmi/id/product_family",
     "/sys/class/dmi/id/product_name",
     "/sys/class/dmi/id/product_version",

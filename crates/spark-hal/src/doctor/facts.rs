@@ -1,15 +1,19 @@
 //! What the checks look at, gathered once.
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crate::config::FOREIGN;
 use crate::cuda::{self, CudaApi};
 use crate::gpu::CudaAttribute;
+use crate::in_time;
 use crate::machine::{Machine, Sources};
 use crate::nvml::{self, GpuSample, NvmlApi};
 use crate::reading::Reading;
 use crate::root::Root;
+
+use super::history::History;
 
 /// The machine, its files, and a few looks at its GPUs.
 #[derive(Debug, Clone)]
@@ -22,12 +26,15 @@ pub struct Facts {
     pub looks: Vec<BTreeMap<u32, GpuSample>>,
     /// Variables of other software ([`FOREIGN`]) that are set.
     pub environment: BTreeMap<String, String>,
+    history: OnceLock<Arc<History>>,
 }
 
 /// Time between two looks at a busy GPU.
 const LOOK_INTERVAL: Duration = Duration::from_millis(150);
 /// Looks at a busy GPU; a low clock must be seen in all of them.
 const N_LOOKS: usize = 4;
+/// How long reading logs may take; less than a check may, so that every check can say so.
+const LOGS_LIMIT: Duration = Duration::from_millis(1500);
 /// Percent of time with a kernel running from which a GPU counts as busy.
 pub(super) const BUSY_PERCENT: u32 = 90;
 
@@ -62,6 +69,7 @@ impl Facts {
             machine,
             looks: Vec::new(),
             environment: BTreeMap::new(),
+            history: OnceLock::new(),
         }
     }
 
@@ -79,6 +87,18 @@ impl Facts {
             let look = look.collect();
             self.looks.push(look);
         }
+    }
+
+    /// What the kernel's logs tell, read once, when a check first asks; logs that hang cost one time limit.
+    pub(super) fn history(&self) -> Arc<History> {
+        let read = || {
+            let root = self.root.clone();
+            let read = in_time::run("doctor history", LOGS_LIMIT, move || History::read(&root));
+            Arc::new(read.unwrap_or_else(|why| {
+                History::unread(format!("needs logs that can be read: {why}"))
+            }))
+        };
+        Arc::clone(self.history.get_or_init(read))
     }
 
     fn is_any_busy(&self) -> bool {

@@ -23,6 +23,8 @@ mod check;
 mod checks;
 mod examine;
 mod facts;
+mod history;
+mod known_bad;
 mod redact;
 mod render;
 mod report;

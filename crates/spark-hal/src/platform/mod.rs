@@ -138,6 +138,13 @@ impl Platform {
         if is_spark && !is_dgx_spark_family && dmi.product_family.is_value() {
             doubts.push("a GB10 in a system whose product family is not DGX Spark".to_owned());
         }
+        if is_spark && is_x86(cpu) {
+            doubts.push(
+                "the firmware calls this a DGX Spark, but its processor is none of Arm: a virtual machine, or \
+                 strings that somebody set"
+                    .to_owned(),
+            );
+        }
         Self {
             is_founders_edition: is_spark && is_dgx_spark_family && vendor == SparkVendor::Nvidia,
             is_container: root.exists("/.dockerenv") || root.exists("/run/.containerenv"),
@@ -184,6 +191,12 @@ impl fmt::Display for PlatformKind {
             Self::Other { name } => f.write_str(name.as_deref().unwrap_or("unnamed machine")),
         }
     }
+}
+
+/// Whether every core is of a vendor that makes x86 processors.
+fn is_x86(cpu: &Cpu) -> bool {
+    let mut kinds = cpu.cores.iter().map(|core| core.kind);
+    !cpu.cores.is_empty() && kinds.all(|kind| matches!(kind, CoreKind::Intel | CoreKind::Amd))
 }
 
 fn family_evidence(dmi: &Dmi) -> Option<Evidence> {

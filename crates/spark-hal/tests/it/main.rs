@@ -4,6 +4,12 @@ mod cluster;
 #[cfg(feature = "nvml")]
 mod doctor;
 #[cfg(feature = "nvml")]
+mod doctor_history;
+#[cfg(feature = "nvml")]
+mod doctor_journal;
+#[cfg(feature = "nvml")]
+mod doctor_known_bad;
+#[cfg(feature = "nvml")]
 mod doctor_python;
 #[cfg(feature = "nvml")]
 mod drivers;

@@ -168,8 +168,29 @@ fn files(directory: &Path) -> Vec<PathBuf> {
 const DOCTOR_FILES: &str = "\
 == /lib/modules/6.14.0-1013-nvidia/modules.dep
 kernel/nvidia-580-open/nvidia.ko: kernel/x.ko
+== /proc/stat
+btime 1772935200
+== /proc/uptime
+36000.12 700000.00
 == /var/log/kern.log
-NVRM: Out of memory [NV_ERR_NO_MEMORY] @ mem_desc.c:1359
+2026-03-07T10:00:00+00:00 h kernel: [ 1.5] NVRM: Out of memory [NV_ERR_NO_MEMORY] @ mem_desc.c:1359
+Mar  8 02:00:03 h kernel: NVRM: Xid (PCI:000f:01:00): 79, GPU has fallen off the bus.
+== /var/log/kern.log.1
+EXT4-fs (nvme0n1p2): recovery complete
+== /var/log/dmesg
+[    0.000000] kernel: Linux version 6.14.0
+== /var/log/journal/0123456789abcdef0123456789abcdef/system.journal
+LPKSHHRH
+== /var/log/journal/0123456789abcdef0123456789abcdef/system@00064c6de8bb5005-94dae81dda9bbd50.journal~
+LPKSHHRH
+== /etc/sparkpilot/known-bad.json
+{\"schema\": \"spark-known-bad/1\", \"updated\": \"2026-12-01\", \"rows\": []}
+== /proc/cmdline
+quiet kho=off
+== /sys/class/dmi/id/bios_date
+08/20/2025
+== /dev/kmsg
+4,900,7200000000,-;NVRM: Xid (PCI:000f:01:00): 31, x
 == /proc/pressure/memory
 some avg10=0.00 avg60=0.00 avg300=0.00 total=0
 full avg10=0.00 avg60=0.00 avg300=0.00 total=0

@@ -39,14 +39,6 @@ pub(super) const CHECKS: &[Examination<Facts>] = &[
     },
     Examination {
         check: Check {
-            id: "driver.next-kernel",
-            title: "every installed kernel has an NVIDIA module",
-            source: "hasso5703/dgx-spark-qwen38 issue #26",
-        },
-        run: next_kernel,
-    },
-    Examination {
-        check: Check {
             id: "stack.versions",
             title: "CUDA libraries are new enough for compute capability 12.1",
             source: "NVIDIA blog on family-specific architecture features: sm_121 begins with CUDA 12.9",
@@ -122,7 +114,13 @@ fn branch(facts: &Facts) -> Verdict {
              bundled software stable"
         },
         vec![seen(LOADED, version)],
-        "sudo apt update && sudo apt full-upgrade   # on DGX OS: back to its own driver",
+        if older {
+            "sudo apt update && sudo apt full-upgrade && sudo reboot   # on DGX OS"
+        } else {
+            // An upgrade never goes back, and packages of branches have names of their own.
+            "sudo apt install nvidia-driver-580-open && sudo reboot   # if the newer one is of NVIDIA's own \
+             repository, before it: sudo apt install nvidia-driver-pinning-580"
+        },
     )
 }
 
@@ -157,57 +155,6 @@ fn installed(facts: &Facts) -> Verdict {
         ),
         vec![seen(LOADED, loaded), seen(&*other.path, &other.version)],
         "sudo reboot",
-    )
-}
-
-fn next_kernel(facts: &Facts) -> Verdict {
-    const MODULES: &str = "/lib/modules";
-    if let Some(verdict) = no_gpu(facts) {
-        return verdict;
-    }
-    if facts.machine.platform.is_container {
-        return not_applicable("in a container, which has no kernels");
-    }
-    let kernels = facts.root.entries(MODULES).value().unwrap_or_default();
-    let list_of = |kernel: &String| facts.root.text(&format!("{MODULES}/{kernel}/modules.dep"));
-    let unread = kernels
-        .iter()
-        .find(|kernel| matches!(list_of(kernel), Reading::Failed(_)));
-    let has_module = |kernel: &String| {
-        let list = list_of(kernel).value()?;
-        let names = list
-            .lines()
-            .filter_map(|line| line.split(':').next()?.rsplit('/').next());
-        Some(names.into_iter().any(|name| name.starts_with("nvidia.ko")))
-    };
-    let known: Vec<(&String, bool)> = kernels
-        .iter()
-        .filter_map(|kernel| Some((kernel, has_module(kernel)?)))
-        .collect();
-    let n_with = known.iter().filter(|(_, has)| *has).count();
-    if n_with == 0 {
-        return not_examined(format!(
-            "needs {MODULES}/*/modules.dep that name the driver's module"
-        ));
-    }
-    let without: Vec<&(&String, bool)> = known.iter().filter(|(_, has)| !has).collect();
-    if without.is_empty() {
-        return match unread {
-            Some(kernel) => not_examined(format!("needs {MODULES}/{kernel}/modules.dep")),
-            None => Verdict::Passed,
-        };
-    }
-    let evidence = without
-        .iter()
-        .map(|(kernel, _)| seen(format!("{MODULES}/{kernel}/modules.dep"), "no nvidia.ko"));
-    found(
-        Severity::Warning,
-        "an installed kernel has no NVIDIA module: after booting it there is no GPU",
-        evidence.collect(),
-        format!(
-            "sudo apt install linux-modules-nvidia-580-open-{}",
-            without[0].0
-        ),
     )
 }
 

@@ -6,7 +6,7 @@ use crate::doctor::facts::Facts;
 use crate::doctor::verdict::{Severity, Verdict, found, not_applicable, not_examined, seen};
 use crate::reading::Reading;
 
-use super::applies::{no_gpu, no_unified, other_than_spark};
+use super::applies::{no_unified, other_than_spark};
 
 const KNOWN_ISSUES: &str = "https://docs.nvidia.com/dgx/dgx-spark/known-issues.html";
 
@@ -50,14 +50,6 @@ pub(super) const CHECKS: &[Examination<Facts>] = &[
             source: "parallelArchitect/gb10-uma-diagnostics",
         },
         run: pressure,
-    },
-    Examination {
-        check: Check {
-            id: "memory.kernel-log",
-            title: "the driver did not run out of memory",
-            source: "NVIDIA/open-gpu-kernel-modules issue #1358, dgx-spark-playbooks issue #97",
-        },
-        run: kernel_log,
     },
 ];
 
@@ -223,42 +215,5 @@ fn pressure(facts: &Facts) -> Verdict {
             ),
         )],
         "end a program or lower its memory budget; this comes before a freeze",
-    )
-}
-
-fn kernel_log(facts: &Facts) -> Verdict {
-    const LOGS: [&str; 3] = ["/var/log/kern.log", "/var/log/syslog", "/var/log/messages"];
-    const END_BYTES: u64 = 1 << 20;
-    if let Some(verdict) = no_gpu(facts) {
-        return verdict;
-    }
-    if facts.machine.platform.is_container {
-        return not_examined("needs the kernel's log, which a container does not hold");
-    }
-    let log = LOGS
-        .iter()
-        .find_map(|path| Some((*path, facts.root.end(path, END_BYTES).value()?)));
-    let Some((path, text)) = log else {
-        return not_examined(format!(
-            "needs one of {} (group adm reads them)",
-            LOGS.join(", ")
-        ));
-    };
-    if text.trim().is_empty() {
-        return not_examined(format!("needs a kernel log with lines; {path} is empty"));
-    }
-    let is_exhausted =
-        |line: &&str| line.contains("NV_ERR_NO_MEMORY") && line.contains("mem_desc.c");
-    let Some(line) = text.lines().rev().find(is_exhausted) else {
-        return Verdict::Passed;
-    };
-    // What stands before names the host and the time.
-    let message = line.find("NV_ERR_NO_MEMORY").map_or(line, |at| &line[at..]);
-    found(
-        Severity::Error,
-        "the driver ran out of memory: the host may have frozen or will",
-        vec![seen(path, message)],
-        "keep 8-10 GiB free: lower budgets to 0.80-0.87 of the memory, install earlyoom, \
-         switch swap off on a GPU host",
     )
 }

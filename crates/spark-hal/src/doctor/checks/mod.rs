@@ -7,7 +7,10 @@ mod applies;
 mod container;
 mod driver;
 mod gpu;
+mod history;
+mod known_bad;
 mod memory;
+mod module;
 mod network;
 mod platform;
 mod python;
@@ -19,9 +22,12 @@ use super::facts::Facts;
 /// Every check, in the order of the report.
 pub(super) static ALL: &[&[Examination<Facts>]] = &[
     platform::CHECKS,
+    known_bad::CHECKS,
     driver::CHECKS,
+    module::CHECKS,
     gpu::CHECKS,
     memory::CHECKS,
+    history::CHECKS,
     network::CHECKS,
     storage::CHECKS,
     container::CHECKS,

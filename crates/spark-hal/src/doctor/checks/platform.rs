@@ -1,4 +1,4 @@
-//! The machine as a whole: identity, kernel, processor.
+//! The machine as a whole: identity, the kernel's memory, processor.
 
 use crate::doctor::check::{Check, Examination};
 use crate::doctor::facts::Facts;
@@ -18,17 +18,10 @@ pub(super) const CHECKS: &[Examination<Facts>] = &[
     },
     Examination {
         check: Check {
-            id: "platform.kernel",
-            title: "the kernel is not one with known faults",
-            source: "issue reports on 7.0.0-1019-nvidia: RDMA registration fails with ENOMEM",
-        },
-        run: kernel,
-    },
-    Examination {
-        check: Check {
             id: "platform.cma",
             title: "the kernel's contiguous memory adds up",
-            source: "NVIDIA/NV-Kernels issues #590, #591",
+            source: "NVIDIA/NV-Kernels pull requests #590, #591 (2026-09); MiaAI-Lab/\
+                 DeepSeek-v4-Flash-DSpark-2x-DGX-Spark issue #259",
         },
         run: cma,
     },
@@ -64,22 +57,18 @@ fn identity(facts: &Facts) -> Verdict {
     )
 }
 
-fn kernel(facts: &Facts) -> Verdict {
-    let Reading::Value(release) = &facts.machine.kernel else {
-        return not_examined("needs /proc/sys/kernel/osrelease");
-    };
-    if !release.starts_with("7.0.0-1019") {
-        return Verdict::Passed;
-    }
-    found(
-        Severity::Warning,
-        "this kernel fails to register memory for RDMA",
-        vec![seen("/proc/sys/kernel/osrelease", release)],
-        "choose the previous kernel in the boot menu, and keep it until a newer one is out",
-    )
+/// As the file itself writes it.
+fn kilobytes(bytes: u64) -> String {
+    format!("{} kB", bytes / 1024)
 }
 
 fn cma(facts: &Facts) -> Verdict {
+    const CMDLINE: &str = "/proc/cmdline";
+    // Kernels from 7.0 on keep it without being asked; that it is so here follows from the counts.
+    const KEPT: &str = "which Kexec HandOver keeps for the next kernel (inferred): cudaMalloc and RDMA cannot pin it \
+         (ENOMEM)";
+    const OFF: &str = "add `kho=off` to GRUB_CMDLINE_LINUX_DEFAULT in /etc/default/grub, then sudo update-grub && \
+         sudo reboot";
     let info = &facts.machine.memory.meminfo;
     if !info.total_bytes.is_value() {
         return not_examined("needs /proc/meminfo");
@@ -94,15 +83,33 @@ fn cma(facts: &Facts) -> Verdict {
     if free <= total {
         return Verdict::Passed;
     }
+    let cmdline = facts.root.line(CMDLINE);
+    let words = cmdline.as_ref().map(|line| line.split_whitespace());
+    let setting = words.map(|mut words| words.rfind(|word| word.starts_with("kho=")));
+    let (told, cause, fix) = match &setting {
+        Reading::Value(Some("kho=off")) => (
+            "kho=off",
+            "though Kexec HandOver is off: something else keeps memory that cudaMalloc and RDMA cannot pin",
+            "report the kernel's version to its maker; an older kernel may do better",
+        ),
+        Reading::Value(Some(_)) => (
+            "kho= with another value than off",
+            "as Kexec HandOver keeps memory for the next kernel, which cudaMalloc and RDMA cannot pin (ENOMEM)",
+            "take `kho=...` out of GRUB_CMDLINE_LINUX_DEFAULT in /etc/default/grub, put `kho=off` there, then \
+             sudo update-grub && sudo reboot",
+        ),
+        Reading::Value(None) => ("no kho=off", KEPT, OFF),
+        Reading::NotSupported | Reading::Failed(_) => ("cannot be read", KEPT, OFF),
+    };
     found(
         Severity::Warning,
-        "the kernel counts more free contiguous memory than it has: memory kept for the next kernel \
-         (Kexec HandOver) is lost to cudaMalloc, which fails with ENOMEM",
+        format!("the kernel counts more free contiguous memory than it has, {cause}"),
         vec![
-            seen("/proc/meminfo CmaTotal", total),
-            seen("/proc/meminfo CmaFree", free),
+            seen("/proc/meminfo CmaTotal", kilobytes(*total)),
+            seen("/proc/meminfo CmaFree", kilobytes(*free)),
+            seen(CMDLINE, told),
         ],
-        "add `kho=off` to the kernel command line and reboot, or choose an older kernel",
+        fix,
     )
 }
 

@@ -1,0 +1,306 @@
+//! One file of systemd's journal: the messages of the kernel in it, newest first.
+//!
+//! ```text
+//! header       "LPKSHHRH", flags, where the table of fields begins
+//! field        _TRANSPORT --> its data objects, one for each value
+//! data         _TRANSPORT=kernel --> its entries: one, and a chain of arrays of the others
+//! entry        realtime, and the data objects that make it up; one of them begins with MESSAGE=
+//! ```
+//!
+//! Source: <https://systemd.io/JOURNAL_FILE_FORMAT>, and systemd 255's `journal-def.h` for what that leaves out. All
+//! numbers are little-endian; in compact files references have 32 bits.
+//!
+//! Whoever writes to that folder writes anything: every reference is held against the file's length, chains only
+//! lead forward and end after a bound, memory does not hang on what the file says.
+//!
+//! Not read: data objects that are compressed, which journald does from 512 bytes on (what the doctor looks for is
+//! shorter); they are counted. Seals and hashes are not checked.
+
+use std::collections::{HashSet, VecDeque};
+use std::fs::File;
+use std::io::{Read as _, Seek as _, SeekFrom};
+use std::path::Path;
+use std::time::Instant;
+
+use super::super::log::Log;
+use super::super::when::Moment;
+
+const SIGNATURE: &[u8] = b"LPKSHHRH";
+/// Compressed by XZ, LZ4 and ZSTD, keyed hashes, compact: what may be set among the incompatible flags.
+const KNOWN_FLAGS: u32 = 0b1_1111;
+const COMPACT: u32 = 1 << 4;
+/// Of an object's flags: any of the three compressions.
+const COMPRESSED: u8 = 0b111;
+
+const DATA: u8 = 1;
+const FIELD: u8 = 2;
+const ENTRY: u8 = 3;
+const ENTRY_ARRAY: u8 = 6;
+
+const WINDOW_BYTES: usize = 64 << 10;
+/// What of a window lies behind the place that was asked for: entries stand behind their data.
+const BEHIND_BYTES: usize = 4 << 10;
+/// Longest message that is taken.
+const MESSAGE_BYTES: usize = 2 << 10;
+const FIELDS_LIMIT: usize = 4096;
+const VALUES_LIMIT: usize = 256;
+const ITEMS_LIMIT: usize = 256;
+const KNOWN_LIMIT: usize = 1 << 16;
+
+/// Why a file is not read.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NotRead {
+    #[error("{0}")]
+    Io(#[from] std::io::Error),
+    #[error("it is no journal")]
+    NoJournal,
+    #[error("it has flags {0:#x} that are not known here")]
+    Flags(u32),
+}
+
+pub(super) struct JournalFile {
+    file: File,
+    is_compact: bool,
+    fields_offset: u64,
+    fields_bytes: u64,
+    window: Vec<u8>,
+    window_from: u64,
+}
+
+/// The begin of an object.
+struct Object {
+    kind: u8,
+    flags: u8,
+    bytes: u64,
+}
+
+impl JournalFile {
+    pub(super) fn open(path: &Path) -> Result<Self, NotRead> {
+        if !path.metadata()?.is_file() {
+            return Err(NotRead::NoJournal);
+        }
+        let mut journal = Self {
+            file: File::open(path)?,
+            is_compact: false,
+            fields_offset: 0,
+            fields_bytes: 0,
+            window: Vec::new(),
+            window_from: 0,
+        };
+        if journal.bytes(0, SIGNATURE.len()) != Some(SIGNATURE) {
+            return Err(NotRead::NoJournal);
+        }
+        let flags = journal.u32(12).ok_or(NotRead::NoJournal)?;
+        if flags & !KNOWN_FLAGS != 0 {
+            return Err(NotRead::Flags(flags));
+        }
+        journal.is_compact = flags & COMPACT != 0;
+        journal.fields_offset = journal.u64(120).ok_or(NotRead::NoJournal)?;
+        journal.fields_bytes = journal.u64(128).ok_or(NotRead::NoJournal)?;
+        Ok(journal)
+    }
+
+    /// Adds the kernel's messages to `log`, newest first, as long as there is time and `most` are not reached.
+    pub(super) fn read_kernel(&mut self, log: &mut Log, most: usize, deadline: Instant) {
+        // A file that has no word of the kernel yet has no such data object either.
+        let Some(data) = self.data_of(b"_TRANSPORT", b"_TRANSPORT=kernel") else {
+            return;
+        };
+        let (entries, is_cut) = self.kernel_entries(data, most, log).unwrap_or_default();
+        log.is_cut |= is_cut;
+        let mut not_messages = HashSet::new();
+        for offset in entries.into_iter().rev() {
+            if Instant::now() >= deadline {
+                log.is_cut = true;
+                return;
+            }
+            if self.read_entry(offset, log, &mut not_messages).is_none() {
+                log.is_damaged = true;
+            }
+        }
+    }
+
+    /// Where the newest entries of the kernel are, oldest first; whether there are older ones.
+    fn kernel_entries(
+        &mut self,
+        data: u64,
+        most: usize,
+        log: &mut Log,
+    ) -> Option<(VecDeque<u64>, bool)> {
+        let mut entries = VecDeque::new();
+        let mut is_cut = false;
+        let mut keep = |entries: &mut VecDeque<u64>, entry| {
+            entries.push_back(entry);
+            if entries.len() > most {
+                entries.pop_front();
+                is_cut = true;
+            }
+        };
+        let first = self.u64(data + 40)?;
+        if first != 0 {
+            keep(&mut entries, first);
+        }
+        let mut array = self.u64(data + 48)?;
+        while array != 0 {
+            let Some(object) = self
+                .object(array)
+                .filter(|object| object.kind == ENTRY_ARRAY)
+            else {
+                log.is_damaged = true;
+                break;
+            };
+            let item_bytes = if self.is_compact { 4 } else { 8 };
+            let n_items = object.bytes.saturating_sub(24) / item_bytes;
+            for number in 0..n_items {
+                let at = array.saturating_add(24 + number * item_bytes);
+                let item = if self.is_compact {
+                    self.u32(at).map(u64::from)
+                } else {
+                    self.u64(at)
+                };
+                match item {
+                    Some(entry) if entry != 0 => keep(&mut entries, entry),
+                    _ => break,
+                }
+            }
+            // An array is made after the one before it: a chain that leads back would never end.
+            let next = self.u64(array + 16)?;
+            if next != 0 && next <= array {
+                log.is_damaged = true;
+                break;
+            }
+            array = next;
+        }
+        Some((entries, is_cut))
+    }
+
+    /// The data object with this value of a field.
+    fn data_of(&mut self, name: &[u8], value: &[u8]) -> Option<u64> {
+        let mut data = self.field(name)?;
+        let payload_at = self.payload_at();
+        for _ in 0..VALUES_LIMIT {
+            let object = self.object(data).filter(|object| object.kind == DATA)?;
+            let is_it = object.flags & COMPRESSED == 0
+                && object.bytes == payload_at + value.len() as u64
+                && self.bytes(data + payload_at, value.len()) == Some(value);
+            if is_it {
+                return Some(data);
+            }
+            data = self.u64(data + 32).filter(|next| *next != 0)?;
+        }
+        None
+    }
+
+    /// The first data object of a field, found by looking through the whole table of fields, which is small.
+    fn field(&mut self, name: &[u8]) -> Option<u64> {
+        let mut n_seen = 0;
+        for bucket in 0..(self.fields_bytes / 16).min(FIELDS_LIMIT as u64) {
+            let mut field = self.u64(self.fields_offset.checked_add(bucket * 16)?)?;
+            while field != 0 && n_seen < FIELDS_LIMIT {
+                n_seen += 1;
+                let object = self.object(field).filter(|object| object.kind == FIELD)?;
+                let is_it = object.bytes == 40 + name.len() as u64
+                    && self.bytes(field + 40, name.len()) == Some(name);
+                if is_it {
+                    return self.u64(field + 32).filter(|data| *data != 0);
+                }
+                field = self.u64(field + 24)?;
+            }
+        }
+        None
+    }
+
+    fn read_entry(
+        &mut self,
+        entry: u64,
+        log: &mut Log,
+        not_messages: &mut HashSet<u64>,
+    ) -> Option<()> {
+        const MESSAGE: &[u8] = b"MESSAGE=";
+        let object = self.object(entry).filter(|object| object.kind == ENTRY)?;
+        let microseconds = self.u64(entry + 24)?;
+        let when = i64::try_from(microseconds / 1_000_000).ok().map(Moment);
+        let item_bytes = if self.is_compact { 4 } else { 16 };
+        let n_items = (object.bytes.saturating_sub(64) / item_bytes).min(ITEMS_LIMIT as u64);
+        let payload_at = self.payload_at();
+        let mut is_compressed = false;
+        for number in 0..n_items {
+            let at = entry + 64 + number * item_bytes;
+            let data = if self.is_compact {
+                u64::from(self.u32(at)?)
+            } else {
+                self.u64(at)?
+            };
+            if not_messages.contains(&data) {
+                continue;
+            }
+            let Some(object) = self.object(data).filter(|object| object.kind == DATA) else {
+                continue;
+            };
+            if object.flags & COMPRESSED != 0 {
+                is_compressed = true;
+                continue;
+            }
+            let length = object
+                .bytes
+                .saturating_sub(payload_at)
+                .min(MESSAGE_BYTES as u64);
+            let length = usize::try_from(length).ok()?;
+            let payload = self.bytes(data + payload_at, length).unwrap_or_default();
+            if let Some(message) = payload.strip_prefix(MESSAGE) {
+                let message = String::from_utf8_lossy(message).into_owned();
+                log.add(when, &message);
+                return Some(());
+            }
+            if not_messages.len() < KNOWN_LIMIT {
+                not_messages.insert(data);
+            }
+        }
+        if is_compressed {
+            log.n_unread += 1;
+        }
+        Some(())
+    }
+
+    fn payload_at(&self) -> u64 {
+        if self.is_compact { 72 } else { 64 }
+    }
+
+    fn object(&mut self, offset: u64) -> Option<Object> {
+        let header = self.bytes(offset, 16)?;
+        let (kind, flags) = (header[0], header[1]);
+        Some(Object {
+            kind,
+            flags,
+            bytes: self.u64(offset + 8)?,
+        })
+    }
+
+    fn u32(&mut self, offset: u64) -> Option<u32> {
+        let bytes = self.bytes(offset, 4)?;
+        Some(u32::from_le_bytes(bytes.try_into().ok()?))
+    }
+
+    fn u64(&mut self, offset: u64) -> Option<u64> {
+        let bytes = self.bytes(offset, 8)?;
+        Some(u64::from_le_bytes(bytes.try_into().ok()?))
+    }
+
+    /// Bytes of the file, out of a window that is moved where they are not in it.
+    fn bytes(&mut self, offset: u64, length: usize) -> Option<&[u8]> {
+        let end = offset.checked_add(length as u64)?;
+        let is_in =
+            offset >= self.window_from && end <= self.window_from + self.window.len() as u64;
+        if !is_in {
+            let reach = (WINDOW_BYTES - BEHIND_BYTES) as u64;
+            self.window_from = end.saturating_sub(reach);
+            self.window.clear();
+            self.file.seek(SeekFrom::Start(self.window_from)).ok()?;
+            let limited = (&mut self.file).take(WINDOW_BYTES as u64);
+            let mut limited = limited;
+            limited.read_to_end(&mut self.window).ok()?;
+        }
+        let from = usize::try_from(offset.checked_sub(self.window_from)?).ok()?;
+        self.window.get(from..from.checked_add(length)?)
+    }
+}

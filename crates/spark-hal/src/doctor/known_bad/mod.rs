@@ -1,0 +1,274 @@
+//! Kernels, drivers and firmware that are known to be bad: a table that can be replaced without a new program.
+//!
+//! ```text
+//! /etc/sparkpilot/known-bad.json   if it is there, in place of
+//! known-bad.json                   the one in this program
+//!
+//! row: part, which versions, what they do, fix, severity, source, date
+//!      begins "7.0.0-1019"                a version that begins so
+//!      from "28", before "28.39.2702"     by number; either may be absent
+//!      vendor "ASUSTeK", dated_before     firmware by its date
+//!      unless_cmdline "kho=off"           does no harm with this word on the kernel's command line
+//! ```
+//!
+//! A row stands in the table of this program only if somebody of the project has read its source. A table of a user
+//! that cannot be read is an error that the doctor tells, and no table is used in its place.
+
+use serde_json::Value;
+
+use crate::reading::{Failure, Reading};
+use crate::root::Root;
+
+use super::verdict::Severity;
+
+/// Where an administrator's own table lies.
+pub(super) const OWN_TABLE: &str = "/etc/sparkpilot/known-bad.json";
+const BUILT_IN: &str = include_str!("known-bad.json");
+const SCHEMA: &str = "spark-known-bad/1";
+const ROWS_LIMIT: usize = 1000;
+const TEXT_LIMIT: usize = 400;
+
+/// Why a table cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum BadTable {
+    #[error("{0}")]
+    Unreadable(#[from] Failure),
+    #[error("{OWN_TABLE} is no JSON: {0}")]
+    NoJson(String),
+    #[error("{OWN_TABLE}: `{member}` is to be {wanted}")]
+    Member {
+        member: &'static str,
+        wanted: &'static str,
+    },
+    #[error("{OWN_TABLE}, row {row}: `{member}` is to be {wanted}")]
+    Row {
+        row: usize,
+        member: &'static str,
+        wanted: &'static str,
+    },
+}
+
+/// What a row is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    Kernel,
+    Driver,
+    Bios,
+    EmbeddedController,
+    ConnectX,
+}
+
+impl Part {
+    const NAMES: [(&'static str, Self); 5] = [
+        ("kernel", Self::Kernel),
+        ("driver", Self::Driver),
+        ("bios", Self::Bios),
+        ("ec", Self::EmbeddedController),
+        ("connectx", Self::ConnectX),
+    ];
+}
+
+/// Versions that are bad, and what they do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Row {
+    pub(super) part: Part,
+    begins: Option<String>,
+    from: Option<Vec<u64>>,
+    before: Option<Vec<u64>>,
+    vendor: Option<String>,
+    dated_before: Option<String>,
+    unless_cmdline: Option<String>,
+    pub(super) severity: Severity,
+    pub(super) does: String,
+    pub(super) fix: String,
+    pub(super) source: String,
+    pub(super) date: String,
+}
+
+/// What is held against the rows.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Seen<'a> {
+    pub(super) version: &'a str,
+    pub(super) vendor: &'a str,
+    /// `YYYY-MM-DD`, of firmware that tells it.
+    pub(super) dated: Option<&'a str>,
+    pub(super) cmdline: &'a str,
+}
+
+/// The rows that are in force.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Table {
+    /// When it was last changed, `YYYY-MM-DD`.
+    pub(super) updated: String,
+    /// Whether it is an administrator's.
+    pub(super) is_own: bool,
+    rows: Vec<Row>,
+}
+
+impl Table {
+    /// The administrator's table if there is one, else that of this program.
+    pub(super) fn load(root: &Root) -> Result<Self, BadTable> {
+        match root.text(OWN_TABLE) {
+            Reading::Value(text) => Self::parse(&text, true),
+            Reading::NotSupported => Self::parse(BUILT_IN, false),
+            Reading::Failed(why) => Err(why.into()),
+        }
+    }
+
+    fn parse(text: &str, is_own: bool) -> Result<Self, BadTable> {
+        let table: Value =
+            serde_json::from_str(text).map_err(|error| BadTable::NoJson(error.to_string()))?;
+        let member = |member, wanted| BadTable::Member { member, wanted };
+        if table["schema"] != SCHEMA {
+            return Err(member("schema", "`spark-known-bad/1`"));
+        }
+        let updated = table["updated"].as_str().filter(|date| is_date(date));
+        let updated = updated.ok_or_else(|| member("updated", "a date, YYYY-MM-DD"))?;
+        let rows = table["rows"]
+            .as_array()
+            .filter(|rows| rows.len() <= ROWS_LIMIT);
+        let rows = rows.ok_or_else(|| member("rows", "a list of at most 1000 rows"))?;
+        let rows = (1..).zip(rows).map(|(number, row)| Row::parse(number, row));
+        Ok(Self {
+            updated: updated.to_owned(),
+            is_own,
+            rows: rows.collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// Whether any row is about this part.
+    pub(super) fn speaks_of(&self, part: Part) -> bool {
+        self.rows.iter().any(|row| row.part == part)
+    }
+
+    /// The worst row that what was seen falls under.
+    pub(super) fn worst(&self, part: Part, seen: Seen<'_>) -> Option<&Row> {
+        let fitting = self
+            .rows
+            .iter()
+            .filter(|row| row.part == part && row.fits(seen));
+        fitting.max_by_key(|row| row.severity)
+    }
+}
+
+impl Row {
+    fn parse(row: usize, value: &Value) -> Result<Self, BadTable> {
+        let wrong = |member, wanted| BadTable::Row {
+            row,
+            member,
+            wanted,
+        };
+        let text = |member: &'static str| match &value[member] {
+            Value::Null => Ok(None),
+            Value::String(text) if is_plain(text) => Ok(Some(text.clone())),
+            _ => Err(wrong(member, "a line of 1 to 400 characters")),
+        };
+        let needed = |member: &'static str| {
+            text(member)?.ok_or_else(|| wrong(member, "a line of 1 to 400 characters"))
+        };
+        let version = |member: &'static str| match text(member)? {
+            None => Ok(None),
+            Some(text) => match numbers(&text) {
+                numbers if numbers.is_empty() => Err(wrong(member, "a version of numbers")),
+                numbers => Ok(Some(numbers)),
+            },
+        };
+        let part = needed("part")?;
+        let part = Part::NAMES.iter().find(|(name, _)| *name == part);
+        let severities = [
+            ("note", Severity::Note),
+            ("warning", Severity::Warning),
+            ("error", Severity::Error),
+        ];
+        let severity = needed("severity")?;
+        let severity = severities.iter().find(|(name, _)| *name == severity);
+        let read = Self {
+            part: part
+                .ok_or_else(|| wrong("part", "kernel, driver, bios, ec or connectx"))?
+                .1,
+            begins: text("begins")?,
+            from: version("from")?,
+            before: version("before")?,
+            vendor: text("vendor")?,
+            dated_before: text("dated_before")?,
+            unless_cmdline: text("unless_cmdline")?,
+            severity: severity
+                .ok_or_else(|| wrong("severity", "note, warning or error"))?
+                .1,
+            does: needed("does")?,
+            fix: needed("fix")?,
+            source: needed("source")?,
+            date: needed("date")?,
+        };
+        if read
+            .dated_before
+            .as_deref()
+            .is_some_and(|date| !is_date(date))
+        {
+            return Err(wrong("dated_before", "a date, YYYY-MM-DD"));
+        }
+        let says_which = read.begins.is_some()
+            || read.from.is_some()
+            || read.before.is_some()
+            || read.dated_before.is_some();
+        // Such a row would be a finding on every machine.
+        says_which
+            .then_some(read)
+            .ok_or_else(|| wrong("begins", "there, or one of from, before, dated_before"))
+    }
+
+    fn fits(&self, seen: Seen<'_>) -> bool {
+        let version = numbers(seen.version);
+        let is_in = |begins: &String| {
+            // `6.17.0-1008` is no beginning of `6.17.0-10080`.
+            let rest = seen.version.strip_prefix(begins.as_str());
+            let splits_number = begins.ends_with(|c: char| c.is_ascii_digit());
+            rest.is_some_and(|rest| {
+                !splits_number || !rest.starts_with(|c: char| c.is_ascii_digit())
+            })
+        };
+        let is_named = |word: &String| seen.cmdline.split_whitespace().any(|part| part == word);
+        self.begins.as_ref().is_none_or(is_in)
+            && self
+                .from
+                .as_ref()
+                .is_none_or(|from| !version.is_empty() && version >= *from)
+            && self
+                .before
+                .as_ref()
+                .is_none_or(|before| !version.is_empty() && version < *before)
+            && self
+                .vendor
+                .as_ref()
+                .is_none_or(|vendor| seen.vendor.starts_with(vendor.as_str()))
+            && self
+                .dated_before
+                .as_ref()
+                .is_none_or(|before| seen.dated.is_some_and(|dated| dated < before.as_str()))
+            && !self.unless_cmdline.as_ref().is_some_and(is_named)
+    }
+}
+
+/// The numbers that a version begins with: `6.17.0-1008-nvidia` is 6, 17, 0, 1008.
+fn numbers(version: &str) -> Vec<u64> {
+    let parts = version.split(['.', '-', '_']).take(8);
+    parts.map_while(|part| part.parse().ok()).collect()
+}
+
+fn is_date(text: &str) -> bool {
+    text.len() == 10
+        && text.bytes().enumerate().all(|(at, byte)| {
+            if matches!(at, 4 | 7) {
+                byte == b'-'
+            } else {
+                byte.is_ascii_digit()
+            }
+        })
+}
+
+fn is_plain(text: &str) -> bool {
+    !text.is_empty() && text.chars().count() <= TEXT_LIMIT && !text.chars().any(char::is_control)
+}
+
+#[cfg(test)]
+mod tests;
