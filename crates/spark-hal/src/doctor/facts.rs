@@ -114,6 +114,11 @@ impl Facts {
             || !self.machine.gpus.is_empty()
     }
 
+    /// Whether variables of other software are known: those of this process, and of no recorded machine.
+    pub(super) fn knows_environment(&self) -> bool {
+        self.root.is_host() || !self.environment.is_empty()
+    }
+
     /// A variable that is set to something.
     pub(super) fn variable(&self, name: &str) -> Option<&str> {
         self.environment

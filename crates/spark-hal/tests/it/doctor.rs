@@ -129,7 +129,7 @@ enP2p1s0f0np0\t0065A8C0\t00000000\t0001\t0\t0\t0\t00FFFFFF
      /32 host LOCAL
 ";
 
-fn connected() -> Patient {
+pub(crate) fn connected() -> Patient {
     Patient::spark().with(CABLE)
 }
 
@@ -461,21 +461,6 @@ fn network_pcie() {
 }
 
 #[test]
-fn network_nccl() {
-    connected().has(
-        "network.nccl",
-        Severity::Note,
-        "NCCL_IB_HCA=rocep1s0f0,roceP2p1s0f0",
-    );
-    connected()
-        .variable("NCCL_IB_HCA", "rocep1s0f0,roceP2p1s0f0")
-        .passes("network.nccl");
-    connected()
-        .variable("NCCL_IB_HCA", "rocep1s0f0")
-        .has("network.nccl", Severity::Note, "both");
-}
-
-#[test]
 fn network_memlock() {
     Patient::spark().passes("network.memlock");
     Patient::spark()
@@ -517,6 +502,7 @@ fn every_check_has_a_planted_trap() {
     let source = [
         include_str!("doctor.rs"),
         include_str!("doctor_container.rs"),
+        include_str!("doctor_nccl.rs"),
         include_str!("doctor_python.rs"),
     ]
     .concat();

@@ -6,6 +6,8 @@ mod doctor;
 #[cfg(feature = "nvml")]
 mod doctor_container;
 #[cfg(feature = "nvml")]
+mod doctor_nccl;
+#[cfg(feature = "nvml")]
 mod doctor_python;
 #[cfg(feature = "nvml")]
 mod drivers;

@@ -8,6 +8,7 @@ mod container;
 mod driver;
 mod gpu;
 mod memory;
+mod nccl;
 mod network;
 mod platform;
 mod python;
@@ -23,6 +24,7 @@ pub(super) static ALL: &[&[Examination<Facts>]] = &[
     gpu::CHECKS,
     memory::CHECKS,
     network::CHECKS,
+    nccl::CHECKS,
     storage::CHECKS,
     container::CHECKS,
     python::CHECKS,
