@@ -104,15 +104,17 @@ pub const DECLARATIONS: [&Declaration; 8] = [
 ];
 
 /// Variables of other software that are only looked at: name and why.
-pub const FOREIGN: [(&str, &str); 11] = [
+pub const FOREIGN: [(&str, &str); 13] = [
     (
         "HOME",
         "the user's cache and Python packages; the doctor writes `~` for it",
     ),
+    ("LOGNAME", "the user's name, which reports leave out"),
     (
         "NO_COLOR",
         "set to anything: programs log, and `sparkpilot monitor` draws, without colours",
     ),
+    ("USER", "the user's name, which reports leave out"),
     ("XDG_CACHE_HOME", "the user's cache"),
     (
         "VIRTUAL_ENV",

@@ -67,6 +67,10 @@ impl Patient {
     }
 
     pub(crate) fn examine(&self) -> Report {
+        examine_facts(self.facts())
+    }
+
+    pub(crate) fn facts(&self) -> Facts {
         let posed = pose(Age::Current, &self.nvml);
         let machine = read_with(&self.tree, Some(&self.nvml), self.cuda.as_deref());
         let mut facts = Facts::of(self.tree.root(), machine);
@@ -77,7 +81,7 @@ impl Patient {
         facts.environment = variables
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
             .collect();
-        examine_facts(facts)
+        facts
     }
 
     #[track_caller]

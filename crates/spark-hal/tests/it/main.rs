@@ -8,6 +8,8 @@ mod doctor_container;
 #[cfg(feature = "nvml")]
 mod doctor_nccl;
 #[cfg(feature = "nvml")]
+mod doctor_publication;
+#[cfg(feature = "nvml")]
 mod doctor_python;
 #[cfg(feature = "nvml")]
 mod drivers;
