@@ -150,11 +150,13 @@ fn long_and_odd_text_takes_no_long_time() {
     for piece in [
         "a",
         ":",
+        "serial",
         "serial: ",
         "/home/",
+        "/home/a",
         "@",
         "日",
-        "hidden-host-77",
+        "hidden-host-77 ",
         "a:b::",
     ] {
         let text = piece.repeat(200_000);
