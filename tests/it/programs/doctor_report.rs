@@ -81,7 +81,7 @@ fn a_report_has_all_that_others_need_and_nothing_that_names_the_machine() {
     for wanted in [
         concat!("## sparkpilot doctor ", env!("CARGO_PKG_VERSION")),
         "DGX Spark",
-        "from a record",
+        "source     a record",
         "NV_ERR_NO_MEMORY",
         "not examined",
         "passed          ",
@@ -128,7 +128,7 @@ fn a_report_has_all_that_others_need_and_nothing_that_names_the_machine() {
 fn a_report_of_this_machine_names_neither_it_nor_its_user() {
     let outcome = doctor(&["--report"]);
     assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
-    assert!(outcome.stdout.contains("looked at where it stands"));
+    assert!(outcome.stdout.contains("source     the machine itself"));
     let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let host = host.trim();
     if host.len() > 6 {

@@ -4,7 +4,7 @@
 //! Facts (files, machine, a few GPU samples, environment)
 //!    |---> every check, each within a time limit --> Verdict
 //!    v
-//! Report --> text, JSON
+//! Report --> text, JSON --> Publication: the same without what names the machine
 //! ```
 //!
 //! A check passes only what it has looked at. An idle GPU says nothing of its clocks under load, an

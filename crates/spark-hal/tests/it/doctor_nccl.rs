@@ -102,6 +102,24 @@ fn settings_files_of_nccl_count_after_the_environment() {
     file("/etc/nccl.conf", "rocep1s0f0, roceP2p1s0f0").has(ID, Severity::Warning, "misspelt");
 }
 
+/// No record holds what drivers say.
+#[test]
+fn of_a_recorded_machine_nobody_knows_whether_its_gpu_computes() {
+    for (name, id) in [
+        ("nvidia-dgx-spark", "gpu.usable"),
+        ("spark-docker-container", "gpu.usable"),
+        ("spark-docker-container", "container.gpu"),
+    ] {
+        let tree = Tree::of(name);
+        let machine = Machine::read(&Sources::files(tree.root()));
+        let report = examine_facts(Facts::of(tree.root(), machine));
+        let Some(Verdict::NotExamined(why)) = report.verdict(id) else {
+            panic!("{name} {id}: {:?}", report.verdict(id));
+        };
+        assert!(why.contains("not asked"), "{why}");
+    }
+}
+
 /// No record holds an environment.
 #[test]
 fn of_a_recorded_machine_nobody_knows_what_nccl_is_told() {

@@ -33,12 +33,12 @@ fn longest_fence(text: &str) -> usize {
 fn machine(facts: &Facts) -> String {
     let machine = &facts.machine;
     let source = match facts.root.is_host() {
-        true => "looked at where it stands",
-        false => "from a record: what drivers and the environment say is not in it",
+        true => "the machine itself",
+        false => "a record: what drivers and the environment say is not in it",
     };
     let mut lines = vec![
         format!("machine    {}", machine.platform.kind),
-        format!("looked at  {source}"),
+        format!("source     {source}"),
         format!("kernel     {}", machine.kernel),
     ];
     if let Some(release) = machine.platform.dgx_release.as_value() {

@@ -2,6 +2,7 @@
 
 mod engine;
 mod limits;
+mod specification;
 mod toolkit;
 
 use crate::doctor::check::{Check, Examination};
@@ -73,6 +74,9 @@ fn gpu(facts: &Facts) -> Verdict {
         .any(|gpu| gpu.nvml_index.is_some() || gpu.is_usable())
     {
         return Verdict::Passed;
+    }
+    if facts.asked_drivers() == [false, false] {
+        return not_examined("needs CUDA or NVML, which were not asked: files alone do not say");
     }
     let mut evidence = vec![seen("/dev/nvidiactl", presence(facts, "/dev/nvidiactl"))];
     evidence.extend(machine.nvml_failure.as_ref().map(|why| seen("NVML", why)));

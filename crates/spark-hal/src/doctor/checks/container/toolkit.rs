@@ -5,12 +5,10 @@
 //! podman       a specification, or the hook oci-nvidia-hook.json of older toolkits
 //! containerd   runtimes.nvidia in /etc/containerd/config.toml or conf.d/*.toml  or a specification
 //! CRI-O        runtimes.nvidia in /etc/crio/crio.conf or crio.conf.d/*.conf     or a specification
-//!
-//! specification   /etc/cdi, /var/run/cdi: a .yaml or .json file of the kind nvidia.com/gpu, made for the driver that is loaded
 //! ```
 //!
 //! The settings of containerd and CRI-O are TOML, of which only the headers of tables are read: whether there is one that
-//! ends in `runtimes.nvidia`. A specification lists files of one driver by their names.
+//! ends in `runtimes.nvidia`.
 //!
 //! Sources: NVIDIA Container Toolkit, "Installing" and "Support for Container Device Interface" (read 2026-11); Docker,
 //! "dockerd" (daemon configuration file, features).
@@ -22,19 +20,17 @@ use crate::doctor::verdict::{Severity, Verdict, found, not_examined, seen};
 use crate::reading::Reading;
 
 use super::engine::{Engine, engine};
+use super::specification::{CDI, CDI_KIND, Specification};
 
 const TOOL: &str = "/usr/bin/nvidia-ctk";
 /// How docker is told of NVIDIA's runtime.
 const DAEMON: &str = "/etc/docker/daemon.json";
-/// Folders of CDI specifications that every engine reads.
-const CDI: [&str; 2] = ["/etc/cdi", "/var/run/cdi"];
-const CDI_KIND: &str = "nvidia.com/gpu";
 /// Hooks by which Podman gave the GPU before there were specifications.
 const HOOKS: [&str; 2] = [
     "/usr/share/containers/oci/hooks.d/oci-nvidia-hook.json",
     "/etc/containers/oci/hooks.d/oci-nvidia-hook.json",
 ];
-/// Most specifications and settings of one folder that are read.
+/// Most settings of one folder that are read.
 const FILES_LIMIT: usize = 64;
 
 const REGISTER: &str = "sudo nvidia-ctk runtime configure --runtime=docker && sudo systemctl \
@@ -65,95 +61,6 @@ pub(super) fn toolkit(facts: &Facts) -> Verdict {
         Engine::Containerd => by_settings(facts, program, &CONTAINERD, specification),
         Engine::CriO => by_settings(facts, program, &CRI_O, specification),
     }
-}
-
-/// What is known of specifications of the GPU.
-enum Specification {
-    Absent,
-    /// A file that cannot be read, and why.
-    Unread(String),
-    /// A file in these folders that is none of the GPU's.
-    Foreign(String),
-    /// A file that lists libraries of another driver, and of which.
-    Stale {
-        path: String,
-        made_for: String,
-    },
-    Good(String),
-}
-
-impl Specification {
-    /// The best one there is.
-    fn read(facts: &Facts) -> Self {
-        let mut worse = Self::Absent;
-        for folder in CDI {
-            let is_wanted = |name: &str| {
-                name.contains("nvidia") && (name.ends_with(".yaml") || name.ends_with(".json"))
-            };
-            let names = match facts.root.entries_where(folder, is_wanted) {
-                Reading::Value(names) => names,
-                Reading::NotSupported => continue,
-                Reading::Failed(why) => {
-                    worse = Self::Unread(why.to_string());
-                    continue;
-                }
-            };
-            for name in names.iter().take(FILES_LIMIT) {
-                match Self::of(facts, format!("{folder}/{name}")) {
-                    Self::Good(path) => return Self::Good(path),
-                    other => worse = other,
-                }
-            }
-        }
-        worse
-    }
-
-    fn of(facts: &Facts, path: String) -> Self {
-        let text = match facts.root.text(&path) {
-            Reading::Value(text) => text,
-            Reading::NotSupported => return Self::Absent,
-            Reading::Failed(why) => return Self::Unread(why.to_string()),
-        };
-        if kind_of(&text) != Some(CDI_KIND) {
-            return Self::Foreign(path);
-        }
-        match (
-            library_version(&text),
-            facts.machine.stack.driver.as_value(),
-        ) {
-            (Some(made_for), Some(driver)) if made_for != driver.to_string() => Self::Stale {
-                path,
-                made_for: made_for.to_owned(),
-            },
-            _ => Self::Good(path),
-        }
-    }
-}
-
-/// The word behind the first `kind` of YAML or JSON.
-fn kind_of(text: &str) -> Option<&str> {
-    let quotes = |c: char| c == '"' || c == '\'';
-    text.lines()
-        .flat_map(|line| line.split(','))
-        .find_map(|part| {
-            let (key, value) = part.trim().trim_start_matches('{').split_once(':')?;
-            (key.trim().trim_matches(quotes) == "kind").then(|| {
-                value
-                    .trim()
-                    .trim_end_matches('}')
-                    .trim()
-                    .trim_matches(quotes)
-            })
-        })
-}
-
-/// `580.95.05` of the first `libcuda.so.580.95.05`; `.so.1` is the interface.
-fn library_version(text: &str) -> Option<&str> {
-    text.split("libcuda.so.").skip(1).find_map(|rest| {
-        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.');
-        let version = rest[..end.unwrap_or(rest.len())].trim_end_matches('.');
-        version.contains('.').then_some(version)
-    })
 }
 
 fn docker(facts: &Facts, program: &'static str, specification: Specification) -> Verdict {
