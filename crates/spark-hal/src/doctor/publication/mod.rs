@@ -204,10 +204,7 @@ impl Publication {
         } else {
             let addresses = shapes::public_addresses(token);
             let is_hidden = |part: &&str| !self.versions.contains(*part);
-            addresses
-                .iter()
-                .any(|part| is_hidden(part))
-                .then_some(ADDRESS)
+            addresses.iter().any(is_hidden).then_some(ADDRESS)
         }
     }
 }
