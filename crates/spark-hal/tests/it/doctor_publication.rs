@@ -20,7 +20,7 @@ const SECRETS: [&str; 22] = [
     "6f3c1a2b-1111-2222-3333-444455556666",
     "123e4567-e89b-12d3-a456-426614174000",
     "203.0.113.77",
-    "8.8.4.4",
+    "198.51.100.4",
     "2a01:4f8:c0c:1::2",
     "fe80::4ebb:47ff:fe0a:b0c",
     "fe80:0000:0000:0000:4ebb:47ff:fe00:0001",
@@ -50,7 +50,7 @@ fn secrets_of_every_kind_are_taken_out() {
         "machine 0f1e2d3c4b5a69788796a5b4c3d2e1f0",
         "link/ether 4c:bb:47:0a:0b:0c, 4C-BB-47-0A-0B-0D; mac:aa:bb:cc:dd:ee:ff guid 4cbb:4703:000a:0b0c",
         "GPU-6f3c1a2b-1111-2222-3333-444455556666 and 123e4567-e89b-12d3-a456-426614174000.",
-        "from 203.0.113.77:443, addr:8.8.4.4; http://8.8.4.4/x",
+        "from 203.0.113.77:443, addr:198.51.100.4; //198.51.100.4/x",
         "inet6 2a01:4f8:c0c:1::2/64 [fe80::4ebb:47ff:fe0a:b0c%eth0]:80 addr:2a01:4f8:c0c:1::2",
         "gid fe80:0000:0000:0000:4ebb:47ff:fe00:0001",
         "carol@mail.example wrote; ssh mallory@hidden-host-77",
@@ -130,7 +130,7 @@ fn reports_of_recorded_machines_stay_as_they_are() {
 /// What the checks quote goes through the same.
 #[test]
 fn secrets_in_quoted_settings_and_logs_are_taken_out() {
-    let planted = "2026-03-01T10:00:00 hidden-host-77 kernel: NVRM: NV_ERR_NO_MEMORY mem_desc.c for mallory at 8.8.4.4 \
+    let planted = "2026-03-01T10:00:00 hidden-host-77 kernel: NVRM: NV_ERR_NO_MEMORY mem_desc.c for mallory at 198.51.100.4 \
                    4c:bb:47:0a:0b:0c\n";
     let patient = patient()
         .with(&format!("== /var/log/kern.log\n{planted}"))

@@ -3,7 +3,7 @@
 //! ```text
 //! known of this machine      host name, user, home folder, serial numbers, machine id, hardware addresses
 //! known by its shape         UUIDs, 32 or 64 hexadecimal digits, MAC addresses and GUIDs, IPv6 addresses, public IPv4 addresses,
-//!                            accounts (user@host), /home/NAME, what follows the word serial
+//!                            accounts (user@host), folders of users, what follows the word serial
 //! ```
 //!
 //! Every kind becomes a word in brackets that says what stood there. Private IPv4 addresses stay, as they are everybody's and

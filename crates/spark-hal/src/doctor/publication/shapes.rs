@@ -91,7 +91,7 @@ pub(super) fn replaced(text: &str, word: &str, shown: &str) -> String {
     made
 }
 
-/// `/home/NAME/x` is `/home/[user]/x`: what stands behind one of these folders is left out.
+/// What stands behind one of these folders, up to the next slash, is left out.
 pub(super) fn without_words(line: &str, folders: &[&str], shown: &str) -> String {
     let mut line = line.to_owned();
     for folder in folders {

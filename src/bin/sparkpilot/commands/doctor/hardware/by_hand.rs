@@ -1,6 +1,6 @@
 //! The items that a person does: a command, and what to look for while it runs.
 
-use super::{Item, Part, State};
+use super::item::{Item, Part, State};
 
 /// Part, what is to be so, what to run.
 const ITEMS: [(Part, &str, &str); 17] = [

@@ -5,7 +5,7 @@ use sparkpilot::hal::doctor::{Facts, Report, Severity, Verdict};
 use sparkpilot::hal::gpu::CudaAttribute;
 use sparkpilot::hal::{Gpu, PlatformKind, Precision, Reading};
 
-use super::{Item, Part, State};
+use super::item::{Item, Part, State};
 
 /// Formats that a GB10 has, by its compute capability.
 const OF_GB10: [Precision; 4] = [

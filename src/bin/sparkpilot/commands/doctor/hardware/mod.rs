@@ -13,88 +13,14 @@
 //! latency of models are left out: they were measured without waiting for the GPU.
 
 mod by_hand;
+mod item;
 mod judged;
 
 use serde_json::{Value, json};
 use sparkpilot::hal::doctor::{Facts, Report};
 
-/// How an item stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum State {
-    Done,
-    Failed,
-    ByHand,
-    NotHere,
-}
-
-/// The parts of the list, in its order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Part {
-    Environment,
-    Models,
-    Monitoring,
-    Training,
-    Memory,
-    Integration,
-    Stress,
-    Unpublished,
-}
-
-/// One item of the list.
-#[derive(Debug, Clone)]
-pub(super) struct Item {
-    part: Part,
-    /// What is to be so.
-    what: &'static str,
-    state: State,
-    /// What was seen, why it cannot be, or what to run.
-    said: String,
-}
-
-impl Item {
-    pub(super) fn has_failed(&self) -> bool {
-        self.state == State::Failed
-    }
-}
-
-impl Part {
-    const ALL: [Self; 8] = [
-        Self::Environment,
-        Self::Models,
-        Self::Monitoring,
-        Self::Training,
-        Self::Memory,
-        Self::Integration,
-        Self::Stress,
-        Self::Unpublished,
-    ];
-
-    fn title(self) -> &'static str {
-        match self {
-            Self::Environment => "environment",
-            Self::Models => "models",
-            Self::Monitoring => "monitoring",
-            Self::Training => "training",
-            Self::Memory => "memory",
-            Self::Integration => "integration",
-            Self::Stress => "stress",
-            Self::Unpublished => "what nobody has published",
-        }
-    }
-}
-
-impl State {
-    const ALL: [Self; 4] = [Self::Done, Self::Failed, Self::ByHand, Self::NotHere];
-
-    fn word(self) -> &'static str {
-        match self {
-            Self::Done => "done",
-            Self::Failed => "failed",
-            Self::ByHand => "by hand",
-            Self::NotHere => "not here",
-        }
-    }
-}
+pub(super) use item::Item;
+use item::{Part, State};
 
 /// Every item, part by part: within one what was looked at before what is left to a person.
 pub(super) fn checklist(facts: &Facts, report: &Report) -> Vec<Item> {

@@ -3,7 +3,8 @@
 use sparkpilot::hal::doctor::{Facts, examine_facts};
 use sparkpilot::hal::{Machine, Sources, unpack_record};
 
-use super::{Item, Part, State, checklist, counts, to_json, to_text};
+use super::item::{Item, Part, State};
+use super::{checklist, counts, to_json, to_text};
 
 const SPARK: &str = "== /sys/class/dmi/id/product_family\nDGX Spark\n== /sys/class/dmi/id/sys_vendor\nNVIDIA\n\
     == /sys/class/dmi/id/product_name\nNVIDIA_DGX_Spark\n== /sys/bus/pci/devices/000f:01:00.0/vendor\n0x10de\n\
