@@ -235,6 +235,10 @@ fn specifications_count_if_they_are_of_the_gpu_and_its_driver() {
         Severity::Warning,
         "features.cdi is false",
     );
+    // As Jetson and WSL call it, whatever the driver.
+    daemon(reads)
+        .with(&specification("/etc/cdi/nvidia.yaml", "1.1"))
+        .passes(TOOLKIT);
     daemon(reads)
         .with(&specification("/etc/cdi/nvidia.yaml", "580.65.06"))
         .has(TOOLKIT, Severity::Warning, "cdi generate");

@@ -17,14 +17,15 @@ use crate::doctor::verdict::{Seen, Severity, Verdict, found, not_applicable, not
 use crate::network::{Function, Gid, NameList};
 use crate::reading::{Reading, quote};
 
-use super::network::{PLAYBOOK, connected, has_carrier, no_port};
+use super::network::{connected, has_carrier, no_port};
 
 pub(super) const CHECKS: &[Examination<Facts>] = &[
     Examination {
         check: Check {
             id: "network.nccl",
             title: "NCCL is told both halves of a port, in its own spelling",
-            source: PLAYBOOK,
+            source: "NVIDIA/dgx-spark-playbooks, nvidia/connect-two-sparks; issue #102, PR #103; the spelling: NCCL, Environment \
+                 Variables, NCCL_IB_HCA (read 2026-11-30)",
         },
         run: devices,
     },

@@ -9,8 +9,7 @@ use crate::doctor::verdict::{Severity, Verdict, found, not_applicable, not_exami
 use crate::network::{ENOUGH_LOCKED_BYTES, Function};
 use crate::reading::Reading;
 
-pub(super) const PLAYBOOK: &str =
-    "NVIDIA/dgx-spark-playbooks, nvidia/connect-two-sparks; issue #102, PR #103";
+const PLAYBOOK: &str = "NVIDIA/dgx-spark-playbooks, nvidia/connect-two-sparks; issue #102, PR #103";
 
 pub(super) const CHECKS: &[Examination<Facts>] = &[
     Examination {

@@ -105,6 +105,10 @@ fn library_version(text: &str) -> Option<&str> {
     text.split("libcuda.so.").skip(1).find_map(|rest| {
         let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.');
         let version = rest[..end.unwrap_or(rest.len())].trim_end_matches('.');
-        version.contains('.').then_some(version)
+        // Drivers count from 100 on; on Jetson and WSL the library is called libcuda.so.1.1 whatever the driver.
+        let is_driver = version
+            .split_once('.')
+            .is_some_and(|(major, _)| major.len() >= 3);
+        is_driver.then_some(version)
     })
 }
