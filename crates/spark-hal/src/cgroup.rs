@@ -29,7 +29,13 @@ const VERSION_1_FILES: [&str; 5] = [
     "memory.stat",
     "memory.usage_in_bytes",
 ];
-const VERSION_2_FILES: [&str; 4] = ["cpu.max", "memory.current", "memory.max", "memory.stat"];
+const VERSION_2_FILES: [&str; 5] = [
+    "cpu.max",
+    "memory.current",
+    "memory.high",
+    "memory.max",
+    "memory.stat",
+];
 /// Version 1 writes "no limit" as the largest multiple of the page size; nothing that
 /// large is a limit.
 const NO_LIMIT: u64 = 1 << 60;
@@ -94,6 +100,48 @@ pub(crate) fn files(root: &Root) -> Vec<String> {
     files.sort();
     files.dedup();
     files
+}
+
+/// One limit of memory of the process's groups.
+pub(crate) struct MemoryLimit {
+    /// The file.
+    pub(crate) path: String,
+    /// Whether it slows down (version 2, `memory.high`) and does not end.
+    pub(crate) is_throttle: bool,
+    /// In bytes; `None` for no limit.
+    pub(crate) bytes: Reading<Option<u64>>,
+}
+
+/// Every limit of memory that has a file, of the process's group and those around it. Version 1 has none that slows down:
+/// its soft limit says whom the kernel reclaims from first.
+pub(crate) fn memory_limits(root: &Root) -> Vec<MemoryLimit> {
+    let membership = root.text(MEMBERSHIP).value().unwrap_or_default();
+    let mut limits = Vec::new();
+    for level in levels(&membership, "memory") {
+        let files: &[(&str, bool)] = match level.is_version_1 {
+            true => &[("memory.limit_in_bytes", false)],
+            false => &[("memory.high", true), ("memory.max", false)],
+        };
+        for (name, is_throttle) in files {
+            let path = format!("{}/{name}", level.directory);
+            let bytes = match bytes_or_max(root, &path) {
+                Reading::NotSupported => continue,
+                read => read.map(|bytes| (bytes < NO_LIMIT).then_some(bytes)),
+            };
+            limits.push(MemoryLimit {
+                path,
+                is_throttle: *is_throttle,
+                bytes,
+            });
+        }
+    }
+    limits
+}
+
+/// Whether the groups of the process are known, and their hierarchy can be looked into.
+pub(crate) fn is_visible(root: &Root) -> bool {
+    let hierarchies = ["cgroup.controllers", "memory"].map(|name| format!("{MOUNT}/{name}"));
+    root.text(MEMBERSHIP).is_value() && hierarchies.iter().any(|path| root.exists(path))
 }
 
 /// One directory of the hierarchy.

@@ -72,11 +72,14 @@ pub struct Sources<'a> {
     pub cuda: Result<&'a dyn CudaApi, CudaUnavailable>,
 }
 
+/// Why drivers said nothing of a machine that is a record.
+pub(crate) const FILES_ONLY: &str = "only files were read";
+
 impl Sources<'static> {
     /// Only files: no driver library is opened.
     #[must_use]
     pub fn files(root: Root) -> Self {
-        let reason = "only files were read".to_owned();
+        let reason = FILES_ONLY.to_owned();
         Self {
             root,
             nvml: Err(Failure::NoSource {

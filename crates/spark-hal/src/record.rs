@@ -11,7 +11,8 @@
 //! Files that detection reads are recorded, without the lines that speak of a serial number (in
 //! `/etc/dgx-release`, and in `/proc/cpuinfo` of some Arm systems). Addresses of the network, logs and
 //! Python packages are left out; library files are recorded by name. The paths of the process's control
-//! groups, which may tell the names of its container or service, are in the record. What the doctor of several machines needs besides,
+//! groups, which may tell the names of its container or service, are in the record. Of PID 1's variables and of the mounts
+//! stand those lines that tell a container and the size of `/dev/shm`. What the doctor of several machines needs besides,
 //! [`cluster::record`](crate::cluster::record) adds.
 
 use std::fmt::Write as _;
@@ -19,6 +20,7 @@ use std::fmt::Write as _;
 use crate::cgroup;
 use crate::network::Network;
 use crate::pci;
+use crate::platform::container;
 use crate::reading::{Failure, Reading};
 use crate::root::Root;
 use crate::stack::Stack;
@@ -26,7 +28,6 @@ use crate::version::Version;
 
 /// Files that are copied by name, where they exist.
 const FILES: [&str; 26] = [
-    "/.dockerenv",
     "/TICI",
     "/etc/dgx-release",
     "/etc/fastos-release",
@@ -48,6 +49,7 @@ const FILES: [&str; 26] = [
     "/sys/class/dmi/id/sys_vendor",
     "/sys/devices/soc0/soc_id",
     "/sys/devices/system/cpu/online",
+    "/sys/fs/cgroup/cgroup.controllers",
     "/sys/firmware/devicetree/base/model",
     "/sys/module/cppc_cpufreq/parameters/auto_sel_mode",
     "/sys/module/nvidia/version",
@@ -95,9 +97,11 @@ pub(crate) fn record_with(root: &Root, of_status: &[&str]) -> String {
             line(&mut text, content);
         }
     }
-    // Podman writes names into it; that it is there is enough.
-    if root.exists("/run/.containerenv") {
-        line(&mut text, "== /run/.containerenv");
+    for (path, told) in container::told(root) {
+        line(&mut text, &format!("== {path}"));
+        for content in told {
+            line(&mut text, &content);
+        }
     }
     let cpus = root
         .entries_where("/sys/devices/system/cpu", is_cpu)

@@ -112,6 +112,20 @@ impl Root {
         }
     }
 
+    /// Those entries of a list that NUL bytes end, such as `/proc/1/environ`, that begin with one of these words; what else stands
+    /// there may be secret and is not kept. In a recorded machine line feeds stand for the bytes.
+    pub(crate) fn listed(&self, path: &str, begins: &[&str]) -> Reading<Vec<String>> {
+        self.bytes(path, TABLE_LIMIT_BYTES).map(|bytes| {
+            let end = if bytes.contains(&0) { 0 } else { b'\n' };
+            let entries = bytes.split(|byte| *byte == end);
+            let is_wanted = |entry: &&[u8]| begins.iter().any(|b| entry.starts_with(b.as_bytes()));
+            let wanted = entries.filter(is_wanted).take(begins.len());
+            wanted
+                .map(|entry| String::from_utf8_lossy(entry).into_owned())
+                .collect()
+        })
+    }
+
     /// A one-value entry holding a decimal number.
     #[must_use]
     pub fn number<T: FromStr>(&self, path: &str) -> Reading<T> {
@@ -182,6 +196,21 @@ impl Root {
     }
 
     fn read(&self, path: &str, limit_bytes: usize) -> Reading<String> {
+        self.bytes(path, limit_bytes).and_then(|mut bytes| {
+            // Firmware pads some entries with NUL (the device tree always ends with one).
+            while bytes.last() == Some(&0) {
+                bytes.pop();
+            }
+            match String::from_utf8(bytes) {
+                Ok(text) if !text.contains('\0') => Reading::Value(text),
+                _ => Reading::Failed(Failure::NotText {
+                    path: path.to_owned(),
+                }),
+            }
+        })
+    }
+
+    fn bytes(&self, path: &str, limit_bytes: usize) -> Reading<Vec<u8>> {
         let place = self.path(path);
         match std::fs::metadata(&place) {
             Ok(metadata) if !metadata.is_file() => return not_regular(path),
@@ -203,16 +232,7 @@ impl Root {
                 limit_bytes,
             });
         }
-        // Firmware pads some entries with NUL (the device tree always ends with one).
-        while bytes.last() == Some(&0) {
-            bytes.pop();
-        }
-        match String::from_utf8(bytes) {
-            Ok(text) if !text.contains('\0') => Reading::Value(text),
-            _ => Reading::Failed(Failure::NotText {
-                path: path.to_owned(),
-            }),
-        }
+        Reading::Value(bytes)
     }
 }
 

@@ -13,6 +13,8 @@ mod calibrating;
 #[cfg(feature = "cli")]
 mod cluster;
 mod detectors;
+#[cfg(feature = "cli")]
+mod doctor_report;
 mod errors;
 mod files;
 mod log;

@@ -104,22 +104,36 @@ pub const DECLARATIONS: [&Declaration; 8] = [
 ];
 
 /// Variables of other software that are only looked at: name and why.
-pub const FOREIGN: [(&str, &str); 8] = [
+pub const FOREIGN: [(&str, &str); 13] = [
     (
         "HOME",
         "the user's cache and Python packages; the doctor writes `~` for it",
     ),
+    ("LOGNAME", "the user's name, which reports leave out"),
     (
         "NO_COLOR",
         "set to anything: programs log, and `sparkpilot monitor` draws, without colours",
     ),
+    ("USER", "the user's name, which reports leave out"),
     ("XDG_CACHE_HOME", "the user's cache"),
     (
         "VIRTUAL_ENV",
         "the Python environment the doctor looks into",
     ),
     ("CONDA_PREFIX", "the same, for conda"),
+    (
+        "NCCL_CONF_FILE",
+        "where NCCL's settings lie, if not in `~/.nccl.conf`",
+    ),
+    (
+        "NCCL_IB_GID_INDEX",
+        "whether NCCL is told an identifier of RoCE that moves",
+    ),
     ("NCCL_IB_HCA", "whether NCCL knows both halves of a port"),
+    (
+        "NCCL_SOCKET_IFNAME",
+        "whether NCCL is told an interface that is there",
+    ),
     (
         "TRITON_PTXAS_PATH",
         "whether Triton uses another ptxas than its own",

@@ -8,7 +8,7 @@ use crate::config::FOREIGN;
 use crate::cuda::{self, CudaApi};
 use crate::gpu::CudaAttribute;
 use crate::in_time;
-use crate::machine::{Machine, Sources};
+use crate::machine::{FILES_ONLY, Machine, Sources};
 use crate::nvml::{self, GpuSample, NvmlApi};
 use crate::reading::Reading;
 use crate::root::Root;
@@ -132,6 +132,20 @@ impl Facts {
             || self.root.exists("/sys/firmware/devicetree/base/model")
             || !self.machine.platform.evidence.is_empty()
             || !self.machine.gpus.is_empty()
+    }
+
+    /// Whether variables of other software are known: those of this process, and of no recorded machine.
+    pub(super) fn knows_environment(&self) -> bool {
+        self.root.is_host() || !self.environment.is_empty()
+    }
+
+    /// Whether the CUDA driver was asked, and NVML: of a record nobody is.
+    pub(super) fn asked_drivers(&self) -> [bool; 2] {
+        let machine = &self.machine;
+        [&machine.cuda_failure, &machine.nvml_failure].map(|failure| {
+            let why = failure.as_deref().unwrap_or_default();
+            !why.contains(FILES_ONLY)
+        })
     }
 
     /// A variable that is set to something.

@@ -4,7 +4,7 @@
 //! Facts (files, machine, a few GPU samples, environment)
 //!    |---> every check, each within a time limit --> Verdict
 //!    v
-//! Report --> text, JSON
+//! Report --> text, JSON --> Publication: the same without what names the machine
 //! ```
 //!
 //! A check passes only what it has looked at. An idle GPU says nothing of its clocks under load, an
@@ -25,6 +25,7 @@ mod examine;
 mod facts;
 mod history;
 mod known_bad;
+mod publication;
 mod redact;
 mod render;
 mod report;
@@ -34,6 +35,7 @@ pub use check::Check;
 pub(crate) use check::Examination;
 pub use examine::{CHECK_LIMIT, checks, examine, examine_facts};
 pub use facts::Facts;
+pub use publication::Publication;
 pub use report::{Outcome, Report};
 pub use verdict::{Finding, Seen, Severity, Verdict};
 pub(crate) use verdict::{found, not_applicable, not_examined, seen};

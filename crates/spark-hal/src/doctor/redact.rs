@@ -26,7 +26,7 @@ pub(super) fn redacted(text: &str) -> String {
 }
 
 /// Whether a word holds 8-4-4-4-12 hexadecimal digits.
-fn is_uuid(word: &str) -> bool {
+pub(super) fn is_uuid(word: &str) -> bool {
     let plain = word.trim_matches(|c: char| !c.is_ascii_alphanumeric());
     let groups: Vec<&str> = plain.split('-').collect();
     let lengths = [8, 4, 4, 4, 12];

@@ -42,6 +42,12 @@ impl Gid {
     pub fn ipv4(&self) -> Option<Ipv4Addr> {
         self.address.to_ipv4_mapped()
     }
+
+    /// The same, if packets of it go by RoCE v2: what NCCL and UCX look for.
+    #[must_use]
+    pub fn roce_v2_ipv4(&self) -> Option<Ipv4Addr> {
+        self.ipv4().filter(|_| self.kind == GidKind::V2)
+    }
 }
 
 /// Reads the table of port 1 of an RDMA device: each has one port.

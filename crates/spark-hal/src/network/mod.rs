@@ -13,6 +13,7 @@
 
 mod addresses;
 mod gids;
+mod names;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
@@ -24,6 +25,7 @@ use crate::root::Root;
 use addresses::Addresses;
 pub use addresses::Ipv4Network;
 pub use gids::{Gid, GidKind};
+pub use names::{NameList, NameListError};
 
 /// PCI device number of a ConnectX-7 (canonical/inference-snaps issue #143).
 const DEVICE_CONNECTX7: u16 = 0x1021;

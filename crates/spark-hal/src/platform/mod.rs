@@ -18,12 +18,14 @@
 //!
 //! Linux only: elsewhere every machine is [`PlatformKind::Other`] without a name.
 
+pub(crate) mod container;
 mod dgx_release;
 mod dmi;
 mod vendor;
 
 use std::fmt;
 
+pub use container::{Container, ContainerKind};
 pub use dgx_release::DgxRelease;
 pub use dmi::Dmi;
 pub use vendor::SparkVendor;
@@ -87,8 +89,10 @@ pub struct Platform {
     pub is_dgx_os: bool,
     /// Whether it is NVIDIA's own box.
     pub is_founders_edition: bool,
-    /// Whether this process runs in a container (Docker, Podman).
+    /// Whether this process runs in a container.
     pub is_container: bool,
+    /// Which kind of container, by what sign.
+    pub container: Option<Container>,
     /// The strings that the firmware gives of the machine (DMI).
     pub dmi: Dmi,
     /// What `/etc/dgx-release` says; not supported where there is none.
@@ -145,9 +149,11 @@ impl Platform {
                     .to_owned(),
             );
         }
+        let container = container::detect(root);
         Self {
             is_founders_edition: is_spark && is_dgx_spark_family && vendor == SparkVendor::Nvidia,
-            is_container: root.exists("/.dockerenv") || root.exists("/run/.containerenv"),
+            is_container: container.is_some(),
+            container,
             kind,
             evidence,
             doubts,

@@ -9,7 +9,7 @@ use crate::version::Version;
 use super::libraries::{self, Library};
 use super::name::LibraryName;
 
-/// NVIDIA's software on this machine: versions and files.
+/// NVIDIA's software on this machine, and LLVM: versions and files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Stack {

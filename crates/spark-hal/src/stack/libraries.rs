@@ -1,4 +1,4 @@
-//! Finds NVIDIA's libraries by file name: `libcublasLt.so.13.1.0.3`.
+//! Finds libraries by file name: `libcublasLt.so.13.1.0.3`.
 
 use crate::root::Root;
 use crate::version::Version;
@@ -65,11 +65,18 @@ pub(super) fn find(root: &Root) -> Vec<Library> {
     found
 }
 
-/// `libnccl.so.2.28.9` is NCCL 2.28.9; `libnccl.so` and `libnccl_static.a` are nothing.
+/// `libnccl.so.2.28.9` is NCCL 2.28.9, and `libLLVM-17.so.1` is LLVM 17; `libnccl.so` and `libnccl_static.a` are nothing.
 fn identify(file: &str) -> Option<(LibraryName, Version)> {
-    let (stem, version) = file.split_once(".so.")?;
-    let name = LibraryName::ALL
-        .into_iter()
-        .find(|name| name.stem() == stem)?;
-    Some((name, version.parse().ok()?))
+    let named = |stem: &str| {
+        LibraryName::ALL
+            .into_iter()
+            .find(|name| name.stem() == stem)
+    };
+    let (before, after) = file.split_once(".so")?;
+    // Up to LLVM 17 its version stands before: the number of the interface stayed 1, and Fedora writes none.
+    if let Some(version) = before.strip_prefix("libLLVM-") {
+        let is_library = matches!(after, "" | ".1");
+        return is_library.then(|| Some((LibraryName::Llvm, version.parse().ok()?)))?;
+    }
+    Some((named(before)?, after.strip_prefix('.')?.parse().ok()?))
 }

@@ -30,11 +30,13 @@ pub enum LibraryName {
     Nccl,
     /// NVIDIA's inference engine (TensorRT).
     TensorRt,
+    /// The compiler library that tinygrad's CPU code, Numba and Mesa are made with (LLVM). Triton has one of its own inside.
+    Llvm,
 }
 
 impl LibraryName {
     /// Every library that is looked for.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Cuda,
         Self::Nvml,
         Self::CudaRuntime,
@@ -46,6 +48,7 @@ impl LibraryName {
         Self::CusparseLt,
         Self::Nccl,
         Self::TensorRt,
+        Self::Llvm,
     ];
 
     /// The file name up to `.so`.
@@ -63,6 +66,7 @@ impl LibraryName {
             Self::CusparseLt => "libcusparseLt",
             Self::Nccl => "libnccl",
             Self::TensorRt => "libnvinfer",
+            Self::Llvm => "libLLVM",
         }
     }
 }
@@ -81,6 +85,7 @@ impl fmt::Display for LibraryName {
             Self::CusparseLt => "cuSPARSELt",
             Self::Nccl => "NCCL",
             Self::TensorRt => "TensorRT",
+            Self::Llvm => "LLVM",
         })
     }
 }

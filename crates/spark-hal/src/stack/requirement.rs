@@ -8,6 +8,7 @@
 //! | cuSPARSELt | 0.8.0 | its release notes: adds SM 12.1 |
 //! | NCCL | 2.28.9 | the version NVIDIA's playbooks build for `sm_121` |
 //! | TensorRT | 10.13.2 | its release notes: adds CUDA 13.0 |
+//! | LLVM | not judged | it makes code for `sm_121` from 21 on (llvm-project PR #136639, 2025-04-22), and the system's is there for Mesa |
 //! | cuDNN | not stated | its support matrix names 12.0 |
 //! | cuFile | any | runs through the page cache on a GB10: GPUDirect Storage is not there |
 
@@ -39,7 +40,7 @@ fn wanted(name: LibraryName) -> Option<&'static [u32]> {
         LibraryName::Nccl => Some(&[2, 28, 9]),
         LibraryName::TensorRt => Some(&[10, 13, 2]),
         LibraryName::Cufile => Some(&[0]),
-        LibraryName::Cudnn => None,
+        LibraryName::Cudnn | LibraryName::Llvm => None,
     }
 }
 

@@ -13,8 +13,8 @@ use crate::recorded::{Tree, machine_file, machine_names};
 /// A recorded machine whose drivers answer as recorded, with changes to all three.
 pub(crate) struct Patient {
     pub(crate) tree: Tree,
-    nvml: String,
-    cuda: Option<String>,
+    pub(crate) nvml: String,
+    pub(crate) cuda: Option<String>,
     environment: Vec<(&'static str, &'static str)>,
 }
 
@@ -68,6 +68,10 @@ impl Patient {
     }
 
     pub(crate) fn examine(&self) -> Report {
+        examine_facts(self.facts())
+    }
+
+    pub(crate) fn facts(&self) -> Facts {
         let posed = pose(Age::Current, &self.nvml);
         let machine = read_with(&self.tree, Some(&self.nvml), self.cuda.as_deref());
         let mut facts = Facts::of(self.tree.root(), machine);
@@ -78,7 +82,7 @@ impl Patient {
         facts.environment = variables
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
             .collect();
-        examine_facts(facts)
+        facts
     }
 
     #[track_caller]
@@ -147,7 +151,7 @@ enP2p1s0f0np0\t0065A8C0\t00000000\t0001\t0\t0\t0\t00FFFFFF
      /32 host LOCAL
 ";
 
-fn connected() -> Patient {
+pub(crate) fn connected() -> Patient {
     Patient::spark().with(CABLE)
 }
 
@@ -444,21 +448,6 @@ fn network_pcie() {
 }
 
 #[test]
-fn network_nccl() {
-    connected().has(
-        "network.nccl",
-        Severity::Note,
-        "NCCL_IB_HCA=rocep1s0f0,roceP2p1s0f0",
-    );
-    connected()
-        .variable("NCCL_IB_HCA", "rocep1s0f0,roceP2p1s0f0")
-        .passes("network.nccl");
-    connected()
-        .variable("NCCL_IB_HCA", "rocep1s0f0")
-        .has("network.nccl", Severity::Note, "both");
-}
-
-#[test]
 fn network_memlock() {
     Patient::spark().passes("network.memlock");
     Patient::spark()
@@ -494,67 +483,7 @@ fn storage_nvme_link() {
         .is_not_examined("storage.nvme-link", "link_width");
 }
 
-#[test]
-fn container_gpu() {
-    let mut without = Patient::of("spark-docker-container");
-    Patient::of("spark-docker-container").passes("container.gpu");
-    without.nvml = "init = no_driver\n".to_owned();
-    without.cuda = None;
-    without.has("container.gpu", Severity::Error, "--gpus all");
-}
-
-const DOCKER: &str = "== /usr/bin/docker\nELF\n== /etc/group\nroot:x:0:\ndocker:x:998:other\n\
-    == /proc/self/status\nUid:\t1000\t1000\t1000\t1000\nGroups:\t4 24 1000 \n";
-
-#[test]
-fn container_toolkit() {
-    Patient::spark()
-        .with(DOCKER)
-        .has("container.toolkit", Severity::Warning, "nvidia-ctk");
-    const ID: &str = "container.toolkit";
-    let with_tool = || {
-        Patient::spark()
-            .with(DOCKER)
-            .with("== /usr/bin/nvidia-ctk\nELF\n")
-    };
-    let daemon = |json: &str| with_tool().with(&format!("== /etc/docker/daemon.json\n{json}\n"));
-    // The tool alone tells docker nothing.
-    with_tool().has(ID, Severity::Warning, "nvidia-ctk runtime configure");
-    daemon("{\"log-driver\": \"journald\"}").has(ID, Severity::Warning, "no runtimes.nvidia");
-    daemon("{\"runtimes\": {\"nvidia\": {\"path\": \"nvidia-container-runtime\"}}}").passes(ID);
-    let absolute =
-        "{\"runtimes\": {\"nvidia\": {\"path\": \"/usr/bin/nvidia-container-runtime\"}}}";
-    daemon(absolute).has(ID, Severity::Warning, "not there");
-    daemon(absolute)
-        .with("== /usr/bin/nvidia-container-runtime\nELF\n")
-        .passes(ID);
-    daemon("{").is_not_examined(ID, "valid JSON");
-    // A folder in its place cannot be read, whoever asks.
-    with_tool()
-        .with("== /etc/docker/daemon.json/x\n\n")
-        .is_not_examined(ID, "docker info");
-    let specified = "== /etc/cdi/nvidia.yaml\ncdiVersion: 0.5.0\n";
-    with_tool().with(specified).is_not_examined(ID, "28.3");
-    daemon("{\"features\": {\"cdi\": true}}")
-        .with(specified)
-        .passes(ID);
-    daemon("{\"features\": {\"cdi\": false}}")
-        .with(specified)
-        .has(ID, Severity::Warning, "features.cdi is false");
-}
-
-#[test]
-fn container_docker_group() {
-    Patient::spark()
-        .with(DOCKER)
-        .has("container.docker-group", Severity::Note, "998");
-    let member = DOCKER.replace("Groups:\t4", "Groups:\t998 4");
-    Patient::spark()
-        .with(&member)
-        .passes("container.docker-group");
-}
-
-/// Every check has its trap above or in the files beside: a new check without one fails here.
+/// Every check has its trap above or in a file beside: a new check without one fails here.
 #[test]
 fn every_check_has_a_planted_trap() {
     let source = [
@@ -562,6 +491,8 @@ fn every_check_has_a_planted_trap() {
         include_str!("doctor_python.rs"),
         include_str!("doctor_history.rs"),
         include_str!("doctor_known_bad.rs"),
+        include_str!("doctor_container.rs"),
+        include_str!("doctor_nccl.rs"),
     ]
     .concat();
     for check in checks() {
@@ -727,7 +658,7 @@ fn no_identifier_is_in_serialised_machines() {
 
 #[test]
 fn the_report_is_valid_json() {
-    let report = connected().with(DOCKER).examine();
+    let report = connected().with(crate::doctor_container::DOCKER).examine();
     let json: serde_json::Value = serde_json::from_str(&report.to_json()).expect("valid JSON");
     assert_eq!(json["schema"], "spark-doctor/2");
     let outcomes = json["checks"].as_array().unwrap();

@@ -5,6 +5,7 @@ use std::fs;
 
 use spark_hal::cpu::format_cpu_list;
 use spark_hal::platform::SparkVendor;
+use spark_hal::stack::LibraryName;
 use spark_hal::{Machine, PlatformKind, Reading, Sources};
 use spark_testing::settings::bless;
 
@@ -216,6 +217,40 @@ fn the_last_update_is_the_version() {
     let stack = read("nvidia-dgx-spark").stack;
     assert_eq!(stack.driver.to_string(), "580.95.05");
     assert_eq!(stack.toolkit.to_string(), "13.0.2");
+}
+
+#[test]
+fn llvm_is_in_the_inventory_whatever_its_file_is_called() {
+    let found = |entries: &str| {
+        let tree = Tree::of("nvidia-dgx-spark");
+        tree.add(entries);
+        let stack = Machine::read(&Sources::files(tree.root())).stack;
+        let of_llvm = stack
+            .libraries
+            .iter()
+            .filter(|it| it.name == LibraryName::Llvm);
+        let versions = of_llvm.map(|it| format!("{} {:?}", it.version, it.for_gb10));
+        versions.collect::<Vec<_>>().join(", ")
+    };
+    const AT: &str = "/usr/lib/aarch64-linux-gnu";
+    // Ubuntu since 18: the old name is a link.
+    let ubuntu = format!(
+        "== {AT}/libLLVM.so.20.1\nELF\n== {AT}/libLLVM-20.so.1 -> libLLVM.so.20.1\n== {AT}/libLLVM-17.so.1\nELF\n"
+    );
+    assert_eq!(found(&ubuntu), "20.1 Unknown, 17 Unknown");
+    assert_eq!(found("== /usr/lib64/libLLVM-17.so\nELF\n"), "17 Unknown");
+    let others = [
+        "libLLVM.so",
+        "libLLVM-x.so.1",
+        "libLLVM-17.so.2",
+        "libLLVMSupport.so.20",
+        "libLLVM-20.a",
+        "libLLVM-.so",
+    ];
+    for other in others {
+        assert_eq!(found(&format!("== {AT}/{other}\nELF\n")), "", "{other}");
+    }
+    assert_eq!(found(""), "");
 }
 
 /// Everything found out, as text, against a committed file that people read.

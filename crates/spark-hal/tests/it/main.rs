@@ -4,11 +4,17 @@ mod cluster;
 #[cfg(feature = "nvml")]
 mod doctor;
 #[cfg(feature = "nvml")]
+mod doctor_container;
+#[cfg(feature = "nvml")]
 mod doctor_history;
 #[cfg(feature = "nvml")]
 mod doctor_journal;
 #[cfg(feature = "nvml")]
 mod doctor_known_bad;
+#[cfg(feature = "nvml")]
+mod doctor_nccl;
+#[cfg(feature = "nvml")]
+mod doctor_publication;
 #[cfg(feature = "nvml")]
 mod doctor_python;
 #[cfg(feature = "nvml")]

@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 
 use crate::bytes::gibibytes;
 use crate::doctor::{Check, Examination, Severity, Verdict, not_examined, seen};
-use crate::network::{ENOUGH_LOCKED_BYTES, GidKind};
+use crate::network::ENOUGH_LOCKED_BYTES;
 use crate::reading::Reading;
 
 use super::super::facts::{Cluster, RECORD, has_card, known, knows_addresses};
@@ -63,13 +63,10 @@ fn gid(cluster: &Cluster) -> Verdict {
             let (own, possible) = (rail.ipv4(), rail.possible_ipv4());
             let addresses: BTreeSet<&Ipv4Addr> = own.iter().chain(possible).collect();
             let place = format!("{}: /sys/class/infiniband/{device}/ports/1/gids", host.name);
-            let of_address = gids
-                .iter()
-                .filter(|gid| gid.kind == GidKind::V2)
-                .find(|gid| {
-                    gid.ipv4()
-                        .is_some_and(|address| addresses.contains(&address))
-                });
+            let of_address = gids.iter().find(|gid| {
+                gid.roce_v2_ipv4()
+                    .is_some_and(|address| addresses.contains(&address))
+            });
             match of_address {
                 None => missing.push(seen(place, "none of RoCE v2 and IPv4")),
                 Some(gid) => {

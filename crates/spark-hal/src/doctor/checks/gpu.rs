@@ -81,6 +81,9 @@ fn usable(facts: &Facts) -> Verdict {
             "nothing to mend, unless a GPU is plugged in: then see `lspci -d 10de:`",
         );
     }
+    if let [false, _] = facts.asked_drivers() {
+        return not_examined("needs the CUDA driver, which was not asked: files alone do not say");
+    }
     found(
         Severity::Error,
         "there is an NVIDIA GPU and programs cannot compute on it",

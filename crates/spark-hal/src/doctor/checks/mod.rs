@@ -11,6 +11,7 @@ mod history;
 mod known_bad;
 mod memory;
 mod module;
+mod nccl;
 mod network;
 mod platform;
 mod python;
@@ -29,6 +30,7 @@ pub(super) static ALL: &[&[Examination<Facts>]] = &[
     memory::CHECKS,
     history::CHECKS,
     network::CHECKS,
+    nccl::CHECKS,
     storage::CHECKS,
     container::CHECKS,
     python::CHECKS,

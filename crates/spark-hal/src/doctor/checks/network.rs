@@ -39,14 +39,6 @@ pub(super) const CHECKS: &[Examination<Facts>] = &[
     },
     Examination {
         check: Check {
-            id: "network.nccl",
-            title: "NCCL is told both halves of a port",
-            source: PLAYBOOK,
-        },
-        run: nccl,
-    },
-    Examination {
-        check: Check {
             id: "network.memlock",
             title: "enough memory may be locked for RDMA",
             source: "graham33/nixos-dgx-spark: ibv_reg_mr fails with `Cannot allocate memory`",
@@ -59,7 +51,7 @@ const LARGE_MTU: u32 = 9000;
 const PCIE_LANES: u8 = 4;
 
 /// The functions of every port of which at least one half has a live cable.
-fn connected(facts: &Facts) -> Vec<Vec<&Function>> {
+pub(super) fn connected(facts: &Facts) -> Vec<Vec<&Function>> {
     let network = &facts.machine.network;
     let members = |port: &Vec<usize>| port.iter().map(|idx| &network.functions[*idx]).collect();
     let ports = network.ports.iter().map(members);
@@ -80,7 +72,7 @@ fn no_card(facts: &Facts) -> Option<Verdict> {
 }
 
 /// Why a check of connected ports does not run here, if none has a live cable.
-fn no_port(facts: &Facts) -> Verdict {
+pub(super) fn no_port(facts: &Facts) -> Verdict {
     if let Some(verdict) = no_card(facts) {
         return verdict;
     }
@@ -95,7 +87,7 @@ fn no_port(facts: &Facts) -> Verdict {
     }
 }
 
-fn has_carrier(function: &Function) -> bool {
+pub(super) fn has_carrier(function: &Function) -> bool {
     function.has_carrier == Reading::Value(true)
 }
 
@@ -208,39 +200,6 @@ fn pcie(facts: &Facts) -> Verdict {
         "a ConnectX function has fewer than four PCIe lanes",
         evidence,
         "update the firmware: sudo fwupdmgr update",
-    )
-}
-
-fn nccl(facts: &Facts) -> Verdict {
-    const VARIABLE: &str = "NCCL_IB_HCA";
-    let network = &facts.machine.network;
-    let is_connected =
-        |port: &&Vec<usize>| port.iter().any(|idx| has_carrier(&network.functions[*idx]));
-    let Some(port) = network.ports.iter().position(|port| is_connected(&port)) else {
-        return no_port(facts);
-    };
-    let devices = network.rdma_devices(port);
-    if devices.len() < network.ports[port].len() {
-        return not_examined("needs the RDMA devices of both halves: /sys/class/infiniband");
-    }
-    let value = facts.variable(VARIABLE).unwrap_or("");
-    let missing = devices
-        .iter()
-        .any(|device| !value.split(',').any(|word| word.trim() == *device));
-    if !missing {
-        return Verdict::Passed;
-    }
-    found(
-        Severity::Note,
-        "NCCL is not told both halves of the port: without it about 3 instead of 23 GB/s were seen",
-        vec![seen(
-            VARIABLE,
-            if value.is_empty() { "not set" } else { value },
-        )],
-        format!(
-            "export {VARIABLE}={} NCCL_IB_MERGE_NICS=1",
-            devices.join(",")
-        ),
     )
 }
 

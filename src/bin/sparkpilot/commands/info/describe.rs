@@ -20,6 +20,12 @@ pub(crate) fn describe(root: &Root, machine: &Machine) -> String {
             .iter()
             .map(|doubt| format!("  but      {doubt}")),
     );
+    lines.extend(
+        platform
+            .container
+            .iter()
+            .map(|it| format!("container  {}: {} = {}", it.kind, it.source, it.said)),
+    );
     for (kind, cpus) in machine.cpu.kinds() {
         lines.push(format!(
             "cores      {kind}: CPUs {}",
