@@ -11,6 +11,8 @@ use crate::nvml::{self, GpuSample, NvmlApi};
 use crate::reading::Reading;
 use crate::root::Root;
 
+use super::load::Load;
+
 /// The machine, its files, and a few looks at its GPUs.
 #[derive(Debug, Clone)]
 pub struct Facts {
@@ -22,6 +24,8 @@ pub struct Facts {
     pub looks: Vec<BTreeMap<u32, GpuSample>>,
     /// Variables of other software ([`FOREIGN`]) that are set.
     pub environment: BTreeMap<String, String>,
+    /// What was measured under load, if it was.
+    pub load: Option<Load>,
 }
 
 /// Time between two looks at a busy GPU.
@@ -54,7 +58,7 @@ impl Facts {
         facts
     }
 
-    /// Of a machine that was read before; without looks and environment.
+    /// Of a machine that was read before; without looks, environment and load.
     #[must_use]
     pub fn of(root: Root, machine: Machine) -> Self {
         Self {
@@ -62,6 +66,7 @@ impl Facts {
             machine,
             looks: Vec::new(),
             environment: BTreeMap::new(),
+            load: None,
         }
     }
 

@@ -571,10 +571,15 @@ fn container_docker_group() {
         .passes("container.docker-group");
 }
 
-/// Every check has its trap above or in `doctor_python`: a new check without one fails here.
+/// Every check has its trap above, in `doctor_load` or in `doctor_python`: a new check without one fails here.
 #[test]
 fn every_check_has_a_planted_trap() {
-    let source = [include_str!("doctor.rs"), include_str!("doctor_python.rs")].concat();
+    let source = [
+        include_str!("doctor.rs"),
+        include_str!("doctor_load.rs"),
+        include_str!("doctor_python.rs"),
+    ]
+    .concat();
     for check in checks() {
         let quoted = format!("\"{}\"", check.id);
         let is_planted = source.split(&quoted).skip(1).any(|after| {

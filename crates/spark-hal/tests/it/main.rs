@@ -4,6 +4,8 @@ mod cluster;
 #[cfg(feature = "nvml")]
 mod doctor;
 #[cfg(feature = "nvml")]
+mod doctor_load;
+#[cfg(feature = "nvml")]
 mod doctor_python;
 #[cfg(feature = "nvml")]
 mod drivers;

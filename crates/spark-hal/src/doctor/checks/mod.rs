@@ -7,6 +7,7 @@ mod applies;
 mod container;
 mod driver;
 mod gpu;
+mod load;
 mod memory;
 mod network;
 mod platform;
@@ -21,6 +22,7 @@ pub(super) static ALL: &[&[Examination<Facts>]] = &[
     platform::CHECKS,
     driver::CHECKS,
     gpu::CHECKS,
+    load::CHECKS,
     memory::CHECKS,
     network::CHECKS,
     storage::CHECKS,
