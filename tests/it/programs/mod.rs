@@ -13,6 +13,8 @@ mod calibrating;
 #[cfg(feature = "cli")]
 mod cluster;
 mod detectors;
+#[cfg(feature = "cli")]
+mod doctor_load;
 mod errors;
 mod files;
 mod log;

@@ -291,6 +291,7 @@ fn figures_that_no_gpu_gives_are_not_judged() {
         .rate(Work::Arithmetic, 0.000_01);
     emulated.is_not_examined("load.bandwidth", "emulated");
     emulated.is_not_examined("load.arithmetic", "emulated");
+    emulated.is_not_examined("load.precision", "emulated");
     // Without NVML there is no clock to judge by.
     let silent = Loaded::healthy().gpu(|gpu| {
         gpu.before = None;

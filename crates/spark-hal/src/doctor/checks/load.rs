@@ -2,8 +2,8 @@
 //!
 //! | of a GB10 at work | healthy | ill | source, date |
 //! |---|---|---|---|
-//! | clock | 2171 to 2489 MHz | 481 to 858 MHz | Blackwellboy/model-serving-minefield #55 (2026-08-20); NVIDIA forum 361296 |
-//! | power | 53 to 93 W | 5 to 20 W, capped at 30 W, once at 35 W | the same; <https://ai-muninn.com/en/blog/dgx-spark-30w-power-safety-mode> |
+//! | clock | 2184 to 2418 MHz | 500 to 850 MHz | Blackwellboy/model-serving-minefield #55 (2026-08-20); NVIDIA forum 361296; held at 2200: tonyd2wild's #1, below |
+//! | power | 45 to 93 W | 15 to 20 W, capped at 30 W | the same #55; eugr/spark-vllm-docker #260; <https://ai-muninn.com/en/blog/dgx-spark-30w-power-safety-mode> |
 //! | spinning | | 96 % busy at 16 to 27 W | eugr/spark-vllm-docker #260 (2026-07-17) |
 //! | read by a kernel | 206 to 235 GB/s | a 3.3th of it at a clock that looks well | antirez/ds4 #773 (2026-08-10); tonyd2wild/DeepSeek-V4.1-Flash-vLLM-DGX-Spark #1 (2026-09-11) |
 //! | copy by the driver, read and write | 183 to 226 GB/s | | the same #1; huggingface/kernels #283 (2026-02-14) |
@@ -94,7 +94,7 @@ const MEASURE: &str = "sparkpilot doctor --load 10s";
 const STUCK_MHZ: u32 = 1400;
 /// Below every clock of a healthy GB10 at work.
 const SLOW_MHZ: u32 = 2000;
-/// Between the caps of 30 and 35 W and the 53 W and more of healthy ones.
+/// Between the caps of 30 W and the 45 W and more of healthy ones.
 const CAPPED_MW: u32 = 40_000;
 /// Below the slowest of healthy machines (183), and twice what the slow state reads (70).
 const SLOW_GB_PER_S: f64 = 150.0;
@@ -291,7 +291,7 @@ fn power(facts: &Facts) -> Verdict {
         return found(
             Severity::Error,
             format!(
-                "under load the GPU draws {watts:.0} W at most and runs at {clock} MHz: its power is capped, healthy ones draw 53 to 93 W"
+                "under load the GPU draws {watts:.0} W at most and runs at {clock} MHz: its power is capped, healthy ones draw 45 to 93 W"
             ),
             meanwhile(&samples),
             UNPLUG,
@@ -473,6 +473,10 @@ fn precision(facts: &Facts) -> Verdict {
     let Some(gain) = gpu.fp4_gain() else {
         return not_examined("needs products in fp4 and in another format on this GPU");
     };
+    // Rates of what is no GPU say nothing of one.
+    if let Err(verdict) = share_of_clock(gpu) {
+        return verdict;
+    }
     let recommended = facts.machine.recommended_precision();
     let evidence = gpu
         .products()

@@ -1,12 +1,17 @@
 //! `sparkpilot doctor`: what is wrong with this machine for GPU work, and how to mend it.
 
+mod load;
+mod verify;
+
 use std::error::Error;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use spark_program::Usage;
-use sparkpilot::hal::doctor::{Check, Facts, Severity, checks, examine, examine_facts};
+use sparkpilot::hal::doctor::{Check, Facts, Severity, checks, examine_facts};
 
+use crate::exit_code;
 use crate::recorded_machine::RecordedMachine;
 use crate::tables;
 
@@ -17,6 +22,8 @@ use crate::tables;
     sparkpilot doctor --json > findings.json\n  \
     sparkpilot doctor --strict > /dev/null || echo something is wrong\n  \
     sparkpilot doctor --from machine.txt\n  \
+    sparkpilot doctor --load 10s\n  \
+    sparkpilot doctor --verify\n  \
     sparkpilot doctor --explain gpu.usable")]
 pub(crate) struct Arguments {
     /// Print the findings as JSON (schema spark-doctor/2)
@@ -28,8 +35,14 @@ pub(crate) struct Arguments {
     /// Examine a machine that somebody has recorded with `info --record`; what a record does not hold is not examined
     #[arg(long, value_name = "RECORD")]
     from: Option<PathBuf>,
+    /// Work on GPU and processors for this long (10s, 2m; 10s if none is said) and judge clock, power and rates meanwhile; ends with 4 where no GPU can be loaded
+    #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "10s", value_parser = load::duration, conflicts_with = "from")]
+    load: Option<Duration>,
+    /// Try the device that the settings choose, and nothing else: a kernel, copies, a small network, each against results that are known (JSON: schema spark-verify/1)
+    #[arg(long, conflicts_with_all = ["strict", "from", "load"])]
+    verify: bool,
     /// Say what a check looks for and where its trap is described, or with `all` what checks there are
-    #[arg(long, value_name = "ID", conflicts_with_all = ["json", "strict", "from"])]
+    #[arg(long, value_name = "ID", conflicts_with_all = ["json", "strict", "from", "load", "verify"])]
     explain: Option<String>,
 }
 
@@ -39,18 +52,31 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
         print!("{}", explain(id, &checks())?);
         return Ok(ExitCode::SUCCESS);
     }
+    if arguments.verify {
+        return verify::run(arguments.json);
+    }
     let recorded = RecordedMachine::read_if(arguments.from.as_deref())?;
-    let report = match recorded {
-        None => examine(),
-        Some(recorded) => examine_facts(Facts::of(recorded.root.clone(), recorded.machine.clone())),
+    let loaded = arguments.load.map(load::run);
+    let mut facts = match recorded {
+        None => Facts::gather(),
+        Some(recorded) => Facts::of(recorded.root.clone(), recorded.machine.clone()),
     };
+    facts.load = loaded.as_ref().map(|loaded| loaded.load.clone());
+    let report = examine_facts(facts);
     if arguments.json {
         println!("{}", report.to_json());
     } else {
         print!("{}", report.to_text());
     }
     let is_wrong = matches!(report.worst(), Some(Severity::Warning | Severity::Error));
-    Ok(ExitCode::from(u8::from(arguments.strict && is_wrong)))
+    let signal = loaded.as_ref().and_then(|loaded| loaded.signal);
+    let is_refused = loaded.is_some_and(|loaded| loaded.load.gpu.is_err());
+    Ok(ExitCode::from(match signal {
+        Some(code) => code,
+        None if arguments.strict && is_wrong => 1,
+        None if is_refused => exit_code::REFUSED,
+        None => 0,
+    }))
 }
 
 /// A check's title and source; of all of them a table.
