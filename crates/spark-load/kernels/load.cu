@@ -5,7 +5,8 @@
 //   load_arithmetic   out[t] = eight chains x = x * a + b of `rounds` steps, added
 //
 // 1. Sums of words do not depend on their order, so whatever the grid, all words together have one sum.
-// 2. Threads of a warp read neighbouring groups of four words, and the grid strides over the rest.
+// 2. Threads of a warp read neighbouring groups of four words, and the grid strides over the rest. A thread has four loads under way
+//    before it adds.
 // 3. Eight chains a thread wait for themselves alone: the lanes of a multiprocessor are never idle at six blocks of it, and
 //    memory plays no part.
 // 4. Every step is one fused multiplication and addition, rounded once: the host's `f32::mul_add` gives the same bits.
@@ -26,10 +27,19 @@ extern "C" __global__ void __launch_bounds__(256) load_sum(unsigned* sums, const
   unsigned thread = blockIdx.x * blockDim.x + threadIdx.x;
   unsigned stride = gridDim.x * blockDim.x;
   unsigned sum = 0;
-#pragma unroll 4
-  for (unsigned i = thread; i < n; i += stride) {
-    uint4 four = in[i];
-    sum += four.x + four.y + four.z + four.w;
+  unsigned i = thread;
+  // i + 3 * stride < n
+  for (; i < n && n - i > 3u * stride; i += 4u * stride) {
+    uint4 a = in[i];
+    uint4 b = in[i + stride];
+    uint4 c = in[i + 2u * stride];
+    uint4 d = in[i + 3u * stride];
+    sum += ((a.x + a.y) + (a.z + a.w)) + ((b.x + b.y) + (b.z + b.w));
+    sum += ((c.x + c.y) + (c.z + c.w)) + ((d.x + d.y) + (d.z + d.w));
+  }
+  for (; i < n; i += stride) {
+    uint4 a = in[i];
+    sum += (a.x + a.y) + (a.z + a.w);
   }
   sums[thread] = sum;
 }

@@ -11,6 +11,8 @@
 //! unreadable file nothing of what stands in it: those are "not examined", with what it would take, and
 //! counted apart.
 //!
+//! Clocks, power and rates of a machine at work (`load.*`) are judged where somebody has measured them: [`load`] is their data.
+//!
 //! A check reads files and what the drivers said; it starts no process and needs no
 //! root. Its id never changes meaning. Every finding has its evidence (where, what it
 //! said), a fix, and a source. Serial numbers and UUIDs are never kept, and whatever

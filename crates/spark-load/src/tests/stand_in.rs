@@ -1,5 +1,7 @@
 //! The same on the stand-in driver, as a GB10 whose kernels run as PTX: results are checked, rates mean nothing and are not judged.
 
+#![allow(unsafe_code, reason = "launching kernels")]
+
 use std::path::Path;
 use std::sync::OnceLock;
 
@@ -9,10 +11,11 @@ use spark_hal::doctor::{Facts, Verdict, examine_facts};
 use spark_hal::monitor::Sampler;
 use spark_hal::nvml::LiveNvml;
 use spark_hal::{Machine, Sources};
-use spark_mem::{Device, DeviceOptions};
+use spark_mem::{Device, DeviceOptions, LaunchShape};
 use spark_testing::driver::{Build, Persona, StandInDriver, kernels_in};
 use spark_testing::{Age, StandIn};
 
+use crate::kernels::{self, FILL, SUM};
 use crate::run::{Watched, run_on};
 use crate::verify::{Outcome, verify};
 
@@ -84,6 +87,39 @@ fn a_gb10_that_is_interpreted_computes_right_and_gets_no_verdict_of_speed() {
     }
     // What it computed is right all the same.
     assert_eq!(report.verdict("load.gemm"), Some(&Verdict::Passed));
+    posed.assert_clean();
+}
+
+/// Of grids that go round four times at once, singly, and in part; words behind the last would show in the sum.
+#[test]
+fn every_word_is_read_once_and_none_behind_the_last() {
+    let posed = driver().pose(Persona::Spark);
+    let device = Device::cuda(0, DeviceOptions::new()).expect("the stand-in driver has a device");
+    let stream = device.new_stream().unwrap();
+    let (fill, sum) = (device.kernel(&FILL).unwrap(), device.kernel(&SUM).unwrap());
+    let shape = LaunchShape {
+        grid: [2, 1, 1],
+        block: [32, 1, 1],
+        shared_bytes: 0,
+    };
+    for n_groups in [1, 63, 64, 192, 193, 255, 256, 257, 300, 1000] {
+        let n_words = 4 * n_groups;
+        let mut words = device.shared::<u32>(n_words as usize + 4).unwrap();
+        let mut sums = device.shared::<u32>(64).unwrap();
+        words.write(&stream).unwrap().fill(0x0100_0001);
+        sums.write(&stream).unwrap().fill(7);
+        // SAFETY: the kernel writes the first `n_words` words, and there are four more.
+        unsafe { fill.launch(&stream, shape, (words.view_mut(), n_words)) }.unwrap();
+        let views = (sums.view_mut(), words.view(), n_groups);
+        // SAFETY: the kernel reads the first `n_groups` groups of four words, and writes a sum for each of 64 threads.
+        unsafe { sum.launch(&stream, shape, views) }.unwrap();
+        let words = words.read(&stream).unwrap();
+        assert_eq!(words[n_words as usize..], [0x0100_0001; 4], "{n_groups}");
+        let sums = sums.read(&stream).unwrap();
+        let got = sums.iter().fold(0, |sum: u32, one| sum.wrapping_add(*one));
+        assert_eq!(got, kernels::sum_of_words(n_words), "{n_groups}");
+    }
+    drop((fill, sum, stream, device));
     posed.assert_clean();
 }
 
