@@ -103,6 +103,7 @@ impl<'a> Meter<'a> {
         let mut looks_at_half = None;
         loop {
             let began = begin.elapsed();
+            let n_looks = watch.map_or(0, Watch::n_looks);
             for _ in 0..n_runs {
                 piece.queue()?;
             }
@@ -114,7 +115,8 @@ impl<'a> Meter<'a> {
                 n_runs *= 2;
             }
             if looks_at_half.is_none() && ended >= share / 2 {
-                looks_at_half = Some(watch.map_or(0, Watch::n_looks));
+                // Those beside the batch in which the half is over count, which may be the only one.
+                looks_at_half = Some(n_looks);
             }
             if !self.tell(&name) || ended >= share {
                 break;
