@@ -29,7 +29,7 @@ pub(crate) struct Words {
 impl Words {
     fn new(device: &Device, stream: &Stream, n_bytes: usize) -> Result<Self, LoadError> {
         // Whole groups of four words, which the kernels count in 32 bits.
-        let n_words = u32::try_from(n_bytes / 16 * 4).unwrap_or(u32::MAX & !3);
+        let n_words = u32::try_from(n_bytes / 16 * 4).unwrap_or(!3);
         let shape = kernels::grid(device.info().n_multiprocessors);
         let kind = device.private_kind();
         let mut words = device.buffer::<u32>(kind, n_words as usize)?;
