@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! sparkpilot::hal        what machine this is: GPUs, memory, what is wrong with it
+//! sparkpilot::load       the machine under load, and whether it computes right
 //! sparkpilot::mem        buffers, streams and kernels on the CPU or a GPU
 //! sparkpilot::quant      FP8, FP4 and their relatives
 //! sparkpilot::onnx       ONNX models: load and run
@@ -44,6 +45,7 @@ pub use spark_data as data;
 #[cfg(feature = "dora")]
 pub use spark_dora as dora;
 pub use spark_hal as hal;
+pub use spark_load as load;
 pub use spark_mem as mem;
 pub use spark_onnx as onnx;
 pub use spark_onnx_graph as onnx_graph;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! { simd, parallel } <- gemm;  hal <- mem <- quant;  files <- onnx-proto;  { hal, onnx-proto } <- onnx-graph
-//! { gemm, quant, onnx-graph } <- onnx <- openpilot <- { sim, bench } <- facade
+//! { gemm, quant, onnx-graph } <- onnx <- openpilot <- { sim, bench } <- facade;  { gemm, quant, onnx } <- load <- facade
 //! { gemm, quant } <- dora <- facade;  { onnx, openpilot, data, dora, files } <- train <- facade
 //! { files, drawing } <- data <- facade; by the table also { hal, parallel } <- data <- { dora, sim }
 //! drawing            <- { quant, data, sim, bench, xtask }, and train's examples
@@ -88,6 +88,21 @@ pub(crate) const ALLOWED: &[(&str, &[&str])] = &[
             "spark-onnx-graph",
             "spark-onnx",
             "spark-openpilot",
+        ],
+    ),
+    (
+        "spark-load",
+        &[
+            "spark-files",
+            "spark-hal",
+            "spark-simd",
+            "spark-parallel",
+            "spark-gemm",
+            "spark-mem",
+            "spark-quant",
+            "spark-onnx-proto",
+            "spark-onnx-graph",
+            "spark-onnx",
         ],
     ),
     (
@@ -185,6 +200,7 @@ const EVERY_CRATE: &[&str] = &[
     "spark-onnx",
     "spark-openpilot",
     "spark-bench",
+    "spark-load",
     "spark-data",
     "spark-dora",
     "spark-train",

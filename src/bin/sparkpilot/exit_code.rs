@@ -1,6 +1,7 @@
 //! Which exit code says what of an error.
 //!
 //! ```text
+//! 1   the answer is no                                   no error; a command says which answer that is
 //! 2   options that do not go together                    spark_program::Usage
 //! 4   a device or precision that cannot be had           DeviceRefused, ModelError
 //! 5   a file that could not be read or written           whatever an operating system's error caused, but text that is none
@@ -13,6 +14,8 @@ use std::io;
 use spark_program::DeviceRefused;
 use sparkpilot::onnx::ModelError;
 
+/// The answer is no.
+pub(crate) const NO: u8 = 1;
 /// A device or a precision was asked for that is not to be had.
 pub(crate) const REFUSED: u8 = 4;
 /// What was given cannot be used.

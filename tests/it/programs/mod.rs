@@ -14,6 +14,8 @@ mod calibrating;
 mod cluster;
 mod detectors;
 #[cfg(feature = "cli")]
+mod doctor_load;
+#[cfg(feature = "cli")]
 mod doctor_report;
 mod errors;
 mod files;

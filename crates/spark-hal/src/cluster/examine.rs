@@ -45,5 +45,6 @@ pub fn examine(cluster: &Cluster) -> Report {
     Report {
         machine: hosts.collect::<Vec<_>>().join("\n"),
         outcomes: outcomes.collect(),
+        load: None,
     }
 }

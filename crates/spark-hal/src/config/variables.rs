@@ -28,7 +28,8 @@ pub const PRECISION: Declaration = Declaration {
     default: "auto",
     default_meaning: "",
     doc: "The precision models run in. `auto` is `fp32`, also on a GPU; what \
-          the GPU and the installed software would recommend, `sparkpilot info` says. `fp4` logs a warning \
+          the GPU and the installed software would recommend, `sparkpilot info` says; `fp4` only where published figures say \
+          that it is faster there (`sparkpilot doctor --load 10s` measures it). `fp4` logs a warning \
           because it is experimental. `int8` needs a calibration of the model, or a file that quantises it: without, a \
           model is refused.",
 };

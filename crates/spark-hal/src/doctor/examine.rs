@@ -45,6 +45,7 @@ pub fn examine_facts(facts: Facts) -> Report {
     Report {
         machine: facts.machine.summary(),
         outcomes,
+        load: facts.load.clone(),
     }
 }
 

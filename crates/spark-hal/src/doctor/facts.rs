@@ -14,6 +14,7 @@ use crate::reading::Reading;
 use crate::root::Root;
 
 use super::history::History;
+use super::load::Load;
 
 /// The machine, its files, and a few looks at its GPUs.
 #[derive(Debug, Clone)]
@@ -26,6 +27,8 @@ pub struct Facts {
     pub looks: Vec<BTreeMap<u32, GpuSample>>,
     /// Variables of other software ([`FOREIGN`]) that are set.
     pub environment: BTreeMap<String, String>,
+    /// What was measured under load, if it was.
+    pub load: Option<Load>,
     history: OnceLock<Arc<History>>,
 }
 
@@ -61,7 +64,7 @@ impl Facts {
         facts
     }
 
-    /// Of a machine that was read before; without looks and environment.
+    /// Of a machine that was read before; without looks, environment and load.
     #[must_use]
     pub fn of(root: Root, machine: Machine) -> Self {
         Self {
@@ -70,6 +73,7 @@ impl Facts {
             looks: Vec::new(),
             environment: BTreeMap::new(),
             history: OnceLock::new(),
+            load: None,
         }
     }
 

@@ -11,6 +11,8 @@
 //! unreadable file nothing of what stands in it: those are "not examined", with what it would take, and
 //! counted apart.
 //!
+//! Clocks, power and rates of a machine at work (`load.*`) are judged where somebody has measured them: [`load`] is their data.
+//!
 //! A check reads files and what the drivers said; it starts no process and needs no
 //! root. Its id never changes meaning. Every finding has its evidence (where, what it
 //! said), a fix, and a source. Serial numbers and UUIDs are never kept, and whatever
@@ -25,6 +27,7 @@ mod examine;
 mod facts;
 mod history;
 mod known_bad;
+pub mod load;
 mod publication;
 mod redact;
 mod render;
@@ -35,6 +38,7 @@ pub use check::Check;
 pub(crate) use check::Examination;
 pub use examine::{CHECK_LIMIT, checks, examine, examine_facts};
 pub use facts::Facts;
+pub use load::Load;
 pub use publication::Publication;
 pub use report::{Outcome, Report};
 pub use verdict::{Finding, Seen, Severity, Verdict};

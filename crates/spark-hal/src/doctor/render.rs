@@ -7,13 +7,13 @@ use super::report::Report;
 use super::verdict::{Finding, Seen, Severity, Verdict};
 
 impl Report {
-    /// For people: the worst first, then what was not examined; passed checks are only counted.
+    /// For people: the worst first, then figures under load and what was not examined; passed checks are only counted.
     #[must_use]
     pub fn to_text(&self) -> String {
         text(self)
     }
 
-    /// For programs: every check with its outcome, schema `spark-doctor/2`.
+    /// For programs: every check with its outcome, and figures under load where there are any; schema `spark-doctor/2`.
     #[must_use]
     pub fn to_json(&self) -> String {
         json(self)
@@ -37,6 +37,9 @@ fn text(report: &Report) -> String {
                 outcome.check.id
             ));
         }
+    }
+    if let Some(load) = &report.load {
+        text.push_str(&load.to_text());
     }
     let not_examined = report.outcomes.iter().filter_map(|outcome| {
         let Verdict::NotExamined(why) = &outcome.verdict else {
@@ -116,12 +119,15 @@ fn json(report: &Report) -> String {
         };
         object.text("source", check.source).finish()
     });
-    Object::new()
+    let object = Object::new()
         .text("schema", "spark-doctor/2")
         .text("machine", &report.machine)
         .raw("counts", &json_counts(report))
-        .raw("checks", &array(outcomes))
-        .finish()
+        .raw("checks", &array(outcomes));
+    match &report.load {
+        Some(load) => object.raw("load", &load.to_json()).finish(),
+        None => object.finish(),
+    }
 }
 
 /// How many checks had each outcome; a check out of time is not examined.

@@ -1,6 +1,7 @@
 //! The outcome of every check.
 
 use super::check::Check;
+use super::load::Load;
 use super::verdict::{Finding, Severity, Verdict};
 
 /// A check with its outcome.
@@ -30,6 +31,8 @@ pub struct Report {
     pub machine: String,
     /// The outcomes, in the order of [`super::checks()`].
     pub outcomes: Vec<Outcome>,
+    /// What was measured under load, if it was.
+    pub load: Option<Load>,
 }
 
 impl Report {

@@ -12,6 +12,7 @@
 //! answer stays readable.
 
 mod device;
+mod evidence;
 pub mod known;
 mod memory;
 mod merge;

@@ -488,6 +488,7 @@ fn storage_nvme_link() {
 fn every_check_has_a_planted_trap() {
     let source = [
         include_str!("doctor.rs"),
+        include_str!("doctor_load.rs"),
         include_str!("doctor_python.rs"),
         include_str!("doctor_history.rs"),
         include_str!("doctor_known_bad.rs"),

@@ -10,7 +10,7 @@ use crate::posed::{LIMIT, machine, pose, read_with};
 use crate::recorded::Tree;
 
 #[test]
-fn a_spark_with_drivers_is_unified_and_may_use_fp4() {
+fn a_spark_with_drivers_is_unified_and_told_what_is_published_of_fp4() {
     let machine = machine("nvidia-dgx-spark");
     let gpu = machine.best_gpu().expect("it has one");
     assert_eq!(gpu.name, Reading::Value("NVIDIA GB10".to_owned()));
@@ -37,11 +37,19 @@ fn a_spark_with_drivers_is_unified_and_may_use_fp4() {
     assert_eq!((gpu.nvml_index, gpu.cuda_ordinal), (Some(0), Some(0)));
     assert_eq!(machine.gpus.len(), 1, "three sources, one GPU");
     assert_eq!(gpu.fastest, Precision::Fp4);
+    // Its libraries run FP4; whether that is faster is another question.
+    let recommended = &gpu.recommended;
     assert_eq!(
-        gpu.recommended.precision,
-        Precision::Fp4,
+        recommended.precision,
+        Precision::Fp8,
         "{}",
-        gpu.recommended.reason
+        recommended.reason
+    );
+    let source = "NVIDIA/cutlass #3227, 2026-05-19";
+    assert!(
+        recommended.reason.contains(source),
+        "{}",
+        recommended.reason
     );
 }
 
@@ -61,8 +69,8 @@ fn check_recommended(name: &str, precision: Precision, reason: &str) {
 fn recommendations_follow_the_installed_software() {
     check_recommended(
         "rtx-pro-6000-blackwell",
-        Precision::Fp4,
-        "installed stack run fp4",
+        Precision::Fp8,
+        "not fp4: no published figure says that it is faster on 12.0",
     );
     // Hardware for FP4, but libraries of CUDA 12.4.
     check_recommended(

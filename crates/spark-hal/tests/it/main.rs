@@ -12,6 +12,8 @@ mod doctor_journal;
 #[cfg(feature = "nvml")]
 mod doctor_known_bad;
 #[cfg(feature = "nvml")]
+mod doctor_load;
+#[cfg(feature = "nvml")]
 mod doctor_nccl;
 #[cfg(feature = "nvml")]
 mod doctor_publication;

@@ -9,6 +9,7 @@ mod driver;
 mod gpu;
 mod history;
 mod known_bad;
+mod load;
 mod memory;
 mod module;
 mod nccl;
@@ -27,6 +28,7 @@ pub(super) static ALL: &[&[Examination<Facts>]] = &[
     driver::CHECKS,
     module::CHECKS,
     gpu::CHECKS,
+    load::CHECKS,
     memory::CHECKS,
     history::CHECKS,
     network::CHECKS,

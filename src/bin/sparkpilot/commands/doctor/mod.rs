@@ -6,15 +6,19 @@
 //! ```
 
 mod hardware;
+mod load;
 mod report;
+mod verify;
 
 use std::error::Error;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use spark_program::{Usage, output, place};
-use sparkpilot::hal::doctor::{Check, Facts, Severity, checks, examine_facts};
+use sparkpilot::hal::doctor::{Check, Facts, Report, Severity, checks, examine_facts};
 
+use crate::exit_code;
 use crate::recorded_machine::RecordedMachine;
 use crate::tables;
 
@@ -27,6 +31,8 @@ use crate::tables;
     sparkpilot doctor --from machine.txt\n  \
     sparkpilot doctor --report --output report.md\n  \
     sparkpilot doctor --hardware\n  \
+    sparkpilot doctor --load 10s\n  \
+    sparkpilot doctor --verify\n  \
     sparkpilot doctor --explain gpu.usable")]
 pub(crate) struct Arguments {
     /// Print the findings as JSON (schema spark-doctor/2), of --hardware the checklist (schema sparkpilot-hardware/1)
@@ -47,8 +53,14 @@ pub(crate) struct Arguments {
     /// Examine a machine that somebody has recorded with `info --record`; what a record does not hold is not examined
     #[arg(long, value_name = "RECORD")]
     from: Option<PathBuf>,
+    /// Work on GPU and processors for this long (10s, 2m; 10s if none is said) and judge clock, power and rates meanwhile; ends with 4 where no GPU can be loaded
+    #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "10s", value_parser = load::duration, conflicts_with = "from")]
+    load: Option<Duration>,
+    /// Try the device that the settings choose, and nothing else: a kernel, copies, a small network, each against results that are known (JSON: schema spark-verify/1)
+    #[arg(long, conflicts_with_all = ["strict", "from", "load", "report", "hardware"])]
+    verify: bool,
     /// Say what a check looks for and where its trap is described, or with `all` what checks there are
-    #[arg(long, value_name = "ID", conflicts_with_all = ["json", "strict", "from", "report", "hardware"])]
+    #[arg(long, value_name = "ID", conflicts_with_all = ["json", "strict", "from", "report", "hardware", "load", "verify"])]
     explain: Option<String>,
 }
 
@@ -58,26 +70,56 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
         print!("{}", explain(id, &checks())?);
         return Ok(ExitCode::SUCCESS);
     }
+    if arguments.verify {
+        return verify::run(arguments.json);
+    }
     if let Some(path) = &arguments.output {
         place::file(path)?;
     }
     let recorded = RecordedMachine::read_if(arguments.from.as_deref())?;
-    let facts = match &recorded {
+    let loaded = arguments.load.map(load::run);
+    let mut facts = match &recorded {
         None => Facts::gather(),
         Some(recorded) => Facts::of(recorded.root.clone(), recorded.machine.clone()),
     };
+    facts.load = loaded.as_ref().map(|loaded| loaded.load.clone());
     let examined = examine_facts(facts.clone());
-    if arguments.hardware {
-        let items = hardware::checklist(&facts, &examined);
-        match arguments.json {
-            true => println!("{:#}", hardware::to_json(&facts, &items)),
-            false => print!("{}", hardware::to_text(&facts, &items)),
+    let is_wrong = match arguments.hardware {
+        true => tell_checklist(arguments, &facts, &examined),
+        false => {
+            tell_findings(arguments, &facts, &examined)?;
+            let worst = examined.worst();
+            arguments.strict && matches!(worst, Some(Severity::Warning | Severity::Error))
         }
-        let has_failed = items.iter().any(hardware::Item::has_failed);
-        return Ok(ExitCode::from(u8::from(has_failed)));
+    };
+    let signal = loaded.as_ref().and_then(|loaded| loaded.signal);
+    let is_refused = loaded.is_some_and(|loaded| loaded.load.gpu.is_err());
+    Ok(ExitCode::from(match signal {
+        Some(code) => code,
+        None if is_wrong => exit_code::NO,
+        None if is_refused => exit_code::REFUSED,
+        None => 0,
+    }))
+}
+
+/// The checklist, as text or JSON. Gives whether an item has failed.
+fn tell_checklist(arguments: &Arguments, facts: &Facts, examined: &Report) -> bool {
+    let items = hardware::checklist(facts, examined);
+    match arguments.json {
+        true => println!("{:#}", hardware::to_json(facts, &items)),
+        false => print!("{}", hardware::to_text(facts, &items)),
     }
+    items.iter().any(hardware::Item::has_failed)
+}
+
+/// The findings: to publish, as JSON or as text.
+fn tell_findings(
+    arguments: &Arguments,
+    facts: &Facts,
+    examined: &Report,
+) -> Result<(), Box<dyn Error>> {
     if arguments.report {
-        let report = report::to_markdown(&facts, &examined);
+        let report = report::to_markdown(facts, examined);
         match &arguments.output {
             Some(path) => output::write(path, report)?,
             None => print!("{report}"),
@@ -87,8 +129,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
     } else {
         print!("{}", examined.to_text());
     }
-    let is_wrong = matches!(examined.worst(), Some(Severity::Warning | Severity::Error));
-    Ok(ExitCode::from(u8::from(arguments.strict && is_wrong)))
+    Ok(())
 }
 
 /// A check's title and source; of all of them a table.
