@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::config::FOREIGN;
 use crate::cuda::{self, CudaApi};
 use crate::gpu::CudaAttribute;
+use crate::limits::BUSY_PERCENT;
 use crate::machine::{Machine, Sources};
 use crate::nvml::{self, GpuSample, NvmlApi};
 use crate::reading::Reading;
@@ -28,8 +29,6 @@ pub struct Facts {
 const LOOK_INTERVAL: Duration = Duration::from_millis(150);
 /// Looks at a busy GPU; a low clock must be seen in all of them.
 const N_LOOKS: usize = 4;
-/// Percent of time with a kernel running from which a GPU counts as busy.
-pub(super) const BUSY_PERCENT: u32 = 90;
 
 impl Facts {
     /// Of the running machine.
