@@ -52,7 +52,13 @@ impl Companions {
         words.join(" · ")
     }
 
-    /// The same, if it is not what this told last.
+    /// What the recorder has to say, if anything.
+    pub(super) fn recorded(&self) -> Option<String> {
+        let words = self.recorder.as_ref().map(Recorder::words);
+        words.filter(|words| !words.is_empty())
+    }
+
+    /// All of it, if it is not what this told last.
     pub(super) fn news(&self) -> Option<String> {
         let words = self.words();
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);

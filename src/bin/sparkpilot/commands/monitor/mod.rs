@@ -22,6 +22,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use spark_program::tell;
+
 use companions::Companions;
 use lines::{Form, Lines};
 use span::span;
@@ -65,7 +67,7 @@ pub(crate) struct Arguments {
     /// everything waiting for it, growing swap, a GPU that is hot, held back, stuck at a low clock or silent
     #[arg(long, value_name = "FOLDER")]
     record_anomalies: Option<PathBuf>,
-    /// Offer the newest look to Prometheus at http://localhost:PORT/metrics; 0 is any free port
+    /// Offer the newest look to Prometheus, at /metrics of this port of the loopback address; 0 is any free port
     #[arg(long, value_name = "PORT")]
     prometheus: Option<u16>,
 }
@@ -80,7 +82,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
     let companions = Arc::new(companions);
     let code = if !wants_lines && screen::is_possible() {
         let interval = interval.unwrap_or(Duration::from_secs(1));
-        screen::run(interval, arguments.duration, &companions)
+        let code = screen::run(interval, arguments.duration, &companions);
+        // The screen is gone with what it said.
+        if let Some(words) = companions.recorded() {
+            tell(words);
+        }
+        code
     } else {
         let lines = Lines {
             duration: arguments.duration,

@@ -1,4 +1,4 @@
-//! Metrics for Prometheus: the newest look at `http://localhost:PORT/metrics`, for this machine alone.
+//! Metrics for Prometheus: the newest look at `/metrics` of a port of the loopback address, for this machine alone.
 //!
 //! ```text
 //! thread "metrics"   accepts ── at most 8 connections ── one thread each, at most two seconds

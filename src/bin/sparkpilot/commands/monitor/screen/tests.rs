@@ -274,6 +274,17 @@ fn what_the_recorder_says_has_a_line_of_its_own() {
         rows[22]
     );
     assert!(rows[23].starts_with("q end"), "{}", rows[23]);
+    state.said = format!(
+        "{} · {}",
+        state.said, "metrics are at a port of the loopback address"
+    );
+    let rows = screen(&state, 80, 24);
+    assert!(
+        rows[21].starts_with("low_memory: not recorded"),
+        "{}",
+        rows[21]
+    );
+    assert!(rows[22].contains("loopback"), "{}", rows[22]);
 }
 
 #[test]

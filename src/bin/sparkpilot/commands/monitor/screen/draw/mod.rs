@@ -18,7 +18,7 @@ mod processes;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier};
-use ratatui::widgets::Paragraph;
+use ratatui::widgets::{Paragraph, Wrap};
 
 use super::super::span::words;
 use super::state::State;
@@ -40,8 +40,9 @@ pub(super) fn everything(frame: &mut Frame<'_>, state: &State) {
     };
     let gpu_lines = n_gpus.max(1) * (1 + usize::from(gpu_rows)) + 2 + usize::from(n_gpus == 0);
     let middle_height = 4 + (spare / 2).max(1);
+    let said_height = said_height(&state.said, area.width);
     // Head, keys and what is said; then the least of the processes.
-    let fixed = 2 + u16::from(!state.said.is_empty()) + middle_height;
+    let fixed = 2 + said_height + middle_height;
     let gpus_height = u16::try_from(gpu_lines)
         .unwrap_or(u16::MAX)
         .min(area.height / 2)
@@ -61,7 +62,7 @@ pub(super) fn everything(frame: &mut Frame<'_>, state: &State) {
         Constraint::Length(middle_height),
         Constraint::Length(rates_height),
         Constraint::Min(3),
-        Constraint::Length(u16::from(!state.said.is_empty())),
+        Constraint::Length(said_height),
         Constraint::Length(1),
     ])
     .areas(area);
@@ -76,8 +77,14 @@ pub(super) fn everything(frame: &mut Frame<'_>, state: &State) {
     host::draw_temperatures(frame, right, state);
     processes::draw(frame, processes, state);
     let text = Paragraph::new(state.said.clone()).style(colour(Color::Yellow));
-    frame.render_widget(text, said);
+    frame.render_widget(text.wrap(Wrap { trim: true }), said);
     frame.render_widget(Paragraph::new(KEYS).style(dim()), keys);
+}
+
+/// Rows for what is said: none for nothing, at most two.
+fn said_height(said: &str, width: u16) -> u16 {
+    let n_rows = said.chars().count().div_ceil(usize::from(width.max(1)));
+    u16::try_from(n_rows).unwrap_or(2).min(2)
 }
 
 fn draw_head(frame: &mut Frame<'_>, area: Rect, state: &State) {
