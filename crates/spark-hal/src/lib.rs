@@ -19,7 +19,7 @@
 //! nvml  cuda  stack  cpu  memory  network  pci  process  cgroup
 //!                             one source each; the drivers are asked with care
 //! config  root                environment variables; files, or a recorded machine
-//! reading  version  precision  capability  ...
+//! reading  version  precision  capability  limits  ...
 //!                             what the answers are made of
 //! ```
 //!
@@ -46,6 +46,7 @@ pub mod gpu;
 mod in_time;
 mod json;
 mod library;
+mod limits;
 mod machine;
 pub mod memory;
 pub mod monitor;

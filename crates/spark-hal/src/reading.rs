@@ -175,6 +175,13 @@ impl<T> From<Result<T, Failure>> for Reading<T> {
     }
 }
 
+impl<T> From<Option<T>> for Reading<T> {
+    /// `None` is "not supported".
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Self::NotSupported, Self::Value)
+    }
+}
+
 /// The value, `not supported`, or `failed: why`.
 impl<T: fmt::Display> fmt::Display for Reading<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -36,6 +36,8 @@ mod tuning_begins;
 mod tuning_shards;
 #[cfg(feature = "train")]
 mod tuning_trouble;
+#[cfg(feature = "cli")]
+mod watching;
 mod weights;
 
 use std::ffi::OsStr;

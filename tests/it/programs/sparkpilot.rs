@@ -189,15 +189,10 @@ fn the_exit_code_says_what_was_wrong() {
             );
         }
     }
-    let watched = run(["monitor", "--status", "--output", "samples.csv"]);
-    if watched.stderr.contains("There is no GPU") {
-        assert_eq!(
-            (watched.code, watched.files.len()),
-            (Some(4), 0),
-            "{}",
-            watched.stderr
-        );
-    }
+    // Without a GPU there is a machine to watch.
+    let watched = run(["monitor", "--status", "--output", "looks.csv"]);
+    assert_eq!(watched.code, Some(0), "{}", watched.stderr);
+    assert_eq!(watched.files, ["looks.csv"]);
 }
 
 #[test]
@@ -281,7 +276,7 @@ fn a_closed_pipe_and_a_full_disk_end_every_command_quietly() {
     let model = &*model.to_string_lossy();
     for args in commands(model) {
         // These end before they print to stdout here.
-        if ["monitor", "compare", "logs", "finetune"].contains(&args[0]) {
+        if ["compare", "logs", "finetune"].contains(&args[0]) {
             continue;
         }
         let (reader, writer) = std::io::pipe().expect("a pipe");

@@ -8,6 +8,7 @@ use crate::config::FOREIGN;
 use crate::cuda::{self, CudaApi};
 use crate::gpu::CudaAttribute;
 use crate::in_time;
+use crate::limits::BUSY_PERCENT;
 use crate::machine::{FILES_ONLY, Machine, Sources};
 use crate::nvml::{self, GpuSample, NvmlApi};
 use crate::reading::Reading;
@@ -38,8 +39,6 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(150);
 const N_LOOKS: usize = 4;
 /// How long reading logs may take; less than a check may, so that every check can say so.
 const LOGS_LIMIT: Duration = Duration::from_millis(1500);
-/// Percent of time with a kernel running from which a GPU counts as busy.
-pub(super) const BUSY_PERCENT: u32 = 90;
 
 impl Facts {
     /// Of the running machine.

@@ -1,4 +1,4 @@
-//! Pressure stall information: how much time was lost waiting for memory.
+//! Pressure stall information: how much time was lost waiting for memory, disks or processors.
 //!
 //! ```text
 //! some avg10=0.00 avg60=0.00 avg300=0.00 total=0     at least one task waited
@@ -11,7 +11,7 @@
 use crate::reading::{Failure, Reading};
 use crate::root::Root;
 
-/// Memory pressure of the whole machine.
+/// Pressure on memory or on disks, of the whole machine.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Pressure {
@@ -39,28 +39,45 @@ impl Pressure {
     /// Reads `/proc/pressure/memory`; not supported where the kernel does not count it.
     #[must_use]
     pub fn read(root: &Root) -> Reading<Self> {
-        const PATH: &str = "/proc/pressure/memory";
-        root.text(PATH).and_then(|text| match Self::parse(&text) {
-            Some(pressure) => Reading::Value(pressure),
-            None => Reading::Failed(Failure::malformed(PATH, &text, "some/full avg10= ...")),
-        })
+        parsed(root, "/proc/pressure/memory", Self::parse)
+    }
+
+    /// Reads `/proc/pressure/io`: time lost waiting for disks.
+    #[must_use]
+    pub fn of_disks(root: &Root) -> Reading<Self> {
+        parsed(root, "/proc/pressure/io", Self::parse)
     }
 
     /// Reads the text of the file; `None` if it is anything else.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
-        let line = |name: &str| {
-            text.lines()
-                .find_map(|line| Stall::parse(line.strip_prefix(name)?))
-        };
         Some(Self {
-            some: line("some ")?,
-            full: line("full ")?,
+            some: line(text, "some ")?,
+            full: line(text, "full ")?,
         })
     }
 }
 
+fn line(text: &str, name: &str) -> Option<Stall> {
+    text.lines()
+        .find_map(|line| Stall::parse(line.strip_prefix(name)?))
+}
+
+fn parsed<T>(root: &Root, path: &str, parse: fn(&str) -> Option<T>) -> Reading<T> {
+    root.text(path).and_then(|text| match parse(&text) {
+        Some(pressure) => Reading::Value(pressure),
+        None => Reading::Failed(Failure::malformed(path, &text, "some/full avg10= ...")),
+    })
+}
+
 impl Stall {
+    /// Reads `/proc/pressure/cpu`: time in which at least one task waited for a processor. All of them waiting is not
+    /// defined for a whole machine.
+    #[must_use]
+    pub fn of_processors(root: &Root) -> Reading<Self> {
+        parsed(root, "/proc/pressure/cpu", |text| line(text, "some "))
+    }
+
     fn parse(fields: &str) -> Option<Self> {
         let field = |name: &str| {
             fields

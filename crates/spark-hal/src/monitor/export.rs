@@ -18,19 +18,44 @@ pub(super) fn csv(samples: &[Sample]) -> String {
 }
 
 /// Cells of one row, collecting what failed.
-struct Row {
-    cells: Vec<String>,
-    failures: Vec<String>,
+#[derive(Debug, Clone, Default)]
+pub(super) struct Row {
+    pub(super) cells: Vec<String>,
+    pub(super) failures: Vec<String>,
 }
 
 impl Row {
-    fn cell<T: Display>(&mut self, name: &str, reading: &Reading<T>) {
+    pub(super) fn cell<T: Display>(&mut self, name: &str, reading: &Reading<T>) {
         match reading {
             Reading::Value(value) => self.cells.push(value.to_string()),
             Reading::NotSupported => self.cells.push(String::new()),
             Reading::Failed(why) => {
                 self.cells.push(String::new());
                 self.failures.push(format!("{name}: {why}"));
+            }
+        }
+    }
+
+    /// What NVML tells of a GPU, from its utilisation to its energy.
+    pub(super) fn readings(&mut self, sample: &Sample) {
+        const N_CELLS: usize = 10;
+        match &sample.readings {
+            Ok(readings) => {
+                self.cell("utilization", &readings.utilization_percent);
+                self.cell("memory", &sample.memory_used_bytes());
+                self.cell("temperature", &readings.temperature_c);
+                self.cell("power", &readings.power_mw);
+                self.cell("power limit", &readings.power_limit_mw);
+                self.cell("clock", &readings.sm_clock_mhz);
+                self.cell("memory clock", &readings.memory_clock_mhz);
+                self.cell("performance state", &readings.performance_state);
+                let reasons = readings.throttle.as_ref().map(|reasons| joined(reasons));
+                self.cell("throttle", &reasons);
+                self.cell("energy", &readings.energy_mj);
+            }
+            Err(why) => {
+                self.cells.extend(vec![String::new(); N_CELLS]);
+                self.failures.push(why.clone());
             }
         }
     }
@@ -42,29 +67,10 @@ fn row(sample: &Sample) -> String {
         cells,
         failures: Vec::new(),
     };
-    let memory = sample.memory_used_bytes();
-    match &sample.readings {
-        Ok(readings) => {
-            row.cell("utilization", &readings.utilization_percent);
-            row.cell("memory", &memory);
-            row.cell("temperature", &readings.temperature_c);
-            row.cell("power", &readings.power_mw);
-            row.cell("power limit", &readings.power_limit_mw);
-            row.cell("clock", &readings.sm_clock_mhz);
-            row.cell("memory clock", &readings.memory_clock_mhz);
-            row.cell("performance state", &readings.performance_state);
-            let reasons = readings.throttle.as_ref().map(|reasons| joined(reasons));
-            row.cell("throttle", &reasons);
-            row.cell("energy", &readings.energy_mj);
-        }
-        Err(why) => {
-            row.cells.resize(12, String::new());
-            row.failures.push(why.clone());
-        }
-    }
+    row.readings(sample);
     row.cell("machine memory", &sample.machine_available_bytes);
     row.cell("processes", &sample.processes.as_ref().map(Vec::len));
-    row.cells.push(field(&row.failures.join("; ")));
+    row.cells.push(quoted_cell(&row.failures.join("; ")));
     row.cells.join(",")
 }
 
@@ -74,7 +80,7 @@ fn joined(reasons: &[ThrottleReason]) -> String {
 }
 
 /// Quotes a cell where it needs it (RFC 4180).
-fn field(text: &str) -> String {
+pub(super) fn quoted_cell(text: &str) -> String {
     if text.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", text.replace('"', "\"\""))
     } else {
@@ -98,13 +104,22 @@ impl Sample {
     /// One JSON object: a value, `null` for "not supported", `{"failed": why}`.
     #[must_use]
     pub fn to_json(&self) -> String {
+        self.to_json_with(None)
+    }
+
+    /// The same with the GPU's name, where it is known.
+    pub(super) fn to_json_with(&self, name: Option<&str>) -> String {
         let object = Object::new()
             .number("at_ms", self.at_ms)
-            .number("gpu", u64::from(self.gpu))
-            .raw(
-                "unified_memory",
-                if self.is_unified { "true" } else { "false" },
-            );
+            .number("gpu", u64::from(self.gpu));
+        let object = match name {
+            Some(name) => object.text("name", name),
+            None => object,
+        };
+        let object = object.raw(
+            "unified_memory",
+            if self.is_unified { "true" } else { "false" },
+        );
         let object = match &self.readings {
             Err(why) => object.text("failed", why),
             Ok(readings) => {

@@ -5,12 +5,12 @@
 //! caller            thread
 //!   | -- question --> |  runs it
 //!   | <-- answer ---- |
-//!   |   or: time over -> every later question fails at once, the thread is given up
+//!   |   or: time over -> later questions fail at once until the thread is done with what it has
 //! ```
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::reading::{Failure, Reading};
@@ -27,6 +27,8 @@ pub struct Bounded {
     questions: Mutex<Sender<Question>>,
     limit: Duration,
     is_hung: AtomicBool,
+    /// Questions that the thread has not done with.
+    n_open: Arc<AtomicUsize>,
 }
 
 impl Bounded {
@@ -69,6 +71,7 @@ impl Bounded {
             questions: Mutex::new(questions),
             limit,
             is_hung: AtomicBool::new(false),
+            n_open: Arc::default(),
         })
     }
 
@@ -77,17 +80,25 @@ impl Bounded {
         call: &'static str,
         question: impl FnOnce(&dyn NvmlApi) -> T + Send + 'static,
     ) -> Result<T, Failure> {
-        if self.is_hung.load(Ordering::Relaxed) {
-            // Nothing was asked: an earlier call still holds the thread.
-            return Err(Failure::TimedOut {
-                call,
-                after: self.limit,
-            });
+        if self.is_hung.load(Ordering::Acquire) {
+            if self.n_open.load(Ordering::Acquire) > 0 {
+                // Nothing was asked: an earlier call still holds the thread.
+                return Err(Failure::TimedOut {
+                    call,
+                    after: self.limit,
+                });
+            }
+            // It was late, not lost.
+            self.is_hung.store(false, Ordering::Release);
         }
         let (answer, answered) = mpsc::channel();
+        let n_open = Arc::clone(&self.n_open);
+        n_open.fetch_add(1, Ordering::AcqRel);
         let boxed: Question = Box::new(move |nvml| {
+            let told = question(nvml);
+            n_open.fetch_sub(1, Ordering::AcqRel);
             // The asker may have given up waiting.
-            let _ = answer.send(question(nvml));
+            let _ = answer.send(told);
         });
         let sent = match self.questions.lock() {
             Ok(questions) => questions.send(boxed).is_ok(),
@@ -101,7 +112,7 @@ impl Bounded {
         }
         let answer = receive(call, self.limit, answered.recv_timeout(self.limit));
         if matches!(answer, Err(Failure::TimedOut { .. })) {
-            self.is_hung.store(true, Ordering::Relaxed);
+            self.is_hung.store(true, Ordering::Release);
         }
         answer
     }

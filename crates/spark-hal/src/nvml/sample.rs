@@ -33,6 +33,14 @@ pub struct GpuSample {
     pub energy_mj: Reading<u64>,
 }
 
+impl GpuSample {
+    /// Why the clocks are lower than they could be while something runs: all reasons but that nothing does.
+    pub fn reasons_at_work(&self) -> impl Iterator<Item = ThrottleReason> + '_ {
+        let reasons = self.throttle.as_value().into_iter().flatten().copied();
+        reasons.filter(|reason| *reason != ThrottleReason::Idle)
+    }
+}
+
 /// NVML's memory figures of a GPU with its own memory. In bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
@@ -83,6 +91,20 @@ pub enum ThrottleReason {
 }
 
 impl ThrottleReason {
+    /// Every reason.
+    pub const ALL: [Self; 10] = [
+        Self::Idle,
+        Self::ApplicationClocks,
+        Self::PowerCap,
+        Self::HardwareSlowdown,
+        Self::SyncBoost,
+        Self::SoftwareThermal,
+        Self::HardwareThermal,
+        Self::PowerBrake,
+        Self::Display,
+        Self::Unknown,
+    ];
+
     /// Whether heat is the reason.
     #[must_use]
     pub fn is_thermal(self) -> bool {

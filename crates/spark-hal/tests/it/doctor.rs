@@ -605,7 +605,7 @@ fn a_healthy_spark_has_notes_only() {
         report.to_text()
     );
     assert!(
-        report.to_text().lines().count() < 40,
+        report.to_text().lines().count() < 60,
         "{}",
         report.to_text()
     );

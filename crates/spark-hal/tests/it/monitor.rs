@@ -2,9 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use spark_hal::Reading;
-use spark_hal::monitor::{Monitor, MonitorOptions, Sampler};
-use spark_hal::nvml::ThrottleReason;
+use spark_hal::monitor::{KnownGpus, Look, Looker, Monitor, MonitorOptions, Sampler};
+use spark_hal::nvml::{Bounded, NvmlApi, NvmlDevice, ThrottleReason};
+use spark_hal::nvml::{GpuProcess, GpuSample};
+use spark_hal::{Failure, Reading};
 use spark_testing::Age;
 
 use crate::posed::pose;
@@ -194,4 +195,117 @@ fn totals_of_nvml_are_never_shown_for_unified_memory() {
     let sample = &sampler.look()[0];
     assert!(!sample.is_unified);
     assert!(sample.readings.as_ref().unwrap().memory.is_value());
+}
+
+/// A looker at a posed GPU on a posed machine.
+fn looker(script: &'static str) -> (Tree, Looker) {
+    let tree = Tree::of("nvidia-dgx-spark");
+    let looker = Looker::with(
+        tree.root(),
+        Box::new(move || (Ok(sampler(script)), KnownGpus::default())),
+    );
+    (tree, looker)
+}
+
+fn temperature(look: &Look) -> Option<u32> {
+    let sample = look.gpus.samples.as_ref().ok()?.first()?;
+    let readings = sample.readings.as_ref().ok()?;
+    readings.temperature_c.as_value().copied()
+}
+
+#[test]
+fn a_look_has_the_machine_and_its_gpus() {
+    let (_tree, mut looker) = looker(WORKING);
+    let look = looker.look(Duration::from_secs(10));
+    assert_eq!(temperature(&look), Some(50));
+    assert_eq!(look.gpus.unanswered, None);
+    assert!(look.host.memory.meminfo.total_bytes.is_value());
+    assert!(look.to_csv().contains(",50,10000,"), "{}", look.to_csv());
+    let look = looker.look(Duration::from_secs(10));
+    assert_eq!(temperature(&look), Some(60));
+}
+
+#[test]
+fn a_gpu_that_hangs_holds_up_no_look_longer_than_there_is_patience() {
+    let (_tree, mut looker) = looker("device\ntemperature = 50 | hang\n");
+    assert_eq!(temperature(&looker.look(Duration::from_secs(10))), Some(50));
+    for n_before in 0..3 {
+        let begin = Instant::now();
+        let look = looker.look(Duration::from_millis(20));
+        assert!(
+            begin.elapsed() < Duration::from_millis(500),
+            "{:?}",
+            begin.elapsed()
+        );
+        let waited = look.gpus.unanswered.expect("no answer");
+        // Since it was asked first, not in each look anew.
+        assert!(
+            waited >= Duration::from_millis(20 * (n_before + 1)),
+            "{waited:?}"
+        );
+        let why = look.gpus.samples.unwrap_err();
+        assert!(why.contains("no answer for"), "{why}");
+        assert!(look.host.memory.meminfo.total_bytes.is_value());
+    }
+}
+
+#[test]
+fn a_machine_without_gpus_says_why_in_every_look() {
+    let failure = Failure::NoSource {
+        reason: "no NVML".to_owned(),
+    };
+    let tree = Tree::of("plain-pc");
+    let mut looker = Looker::with(
+        tree.root(),
+        Box::new(move || (Err(failure), KnownGpus::default())),
+    );
+    for _ in 0..3 {
+        let look = looker.look(Duration::from_secs(10));
+        assert!(look.gpus.samples.unwrap_err().contains("no NVML"));
+        assert_eq!(look.gpus.unanswered, None);
+    }
+}
+
+/// A library whose first answer takes so long.
+struct Late(std::sync::atomic::AtomicBool, Duration);
+
+impl NvmlApi for Late {
+    fn driver_version(&self) -> Reading<spark_hal::stack::Version> {
+        Reading::NotSupported
+    }
+    fn cuda_version(&self) -> Reading<spark_hal::stack::Version> {
+        Reading::NotSupported
+    }
+    fn device_count(&self) -> Result<u32, Failure> {
+        if !self.0.swap(true, std::sync::atomic::Ordering::Relaxed) {
+            std::thread::sleep(self.1);
+        }
+        Ok(3)
+    }
+    fn describe(&self, _: u32) -> Result<NvmlDevice, Failure> {
+        unreachable!("nobody asks")
+    }
+    fn sample(&self, _: u32) -> Result<GpuSample, Failure> {
+        unreachable!("nobody asks")
+    }
+    fn processes(&self, _: u32) -> Reading<Vec<GpuProcess>> {
+        Reading::NotSupported
+    }
+}
+
+#[test]
+fn a_library_that_was_late_is_asked_again_when_it_is_done() {
+    let late = Late(false.into(), Duration::from_millis(300));
+    let nvml = Bounded::start(Duration::from_millis(50), || Ok(Box::new(late))).unwrap();
+    assert!(matches!(nvml.device_count(), Err(Failure::TimedOut { .. })));
+    let begin = Instant::now();
+    assert!(nvml.device_count().is_err(), "it still thinks");
+    assert!(
+        begin.elapsed() < Duration::from_millis(40),
+        "and is not asked"
+    );
+    while nvml.device_count() != Ok(3) {
+        assert!(begin.elapsed() < Duration::from_secs(10));
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }

@@ -1,9 +1,10 @@
 //! The GPU at work: clocks, heat, and what it cannot do.
 
 use crate::doctor::check::{Check, Examination};
-use crate::doctor::facts::{BUSY_PERCENT, Facts};
+use crate::doctor::facts::Facts;
 use crate::doctor::verdict::{Seen, Severity, Verdict, found, not_examined, seen};
 use crate::gpu::CudaAttribute;
+use crate::limits::{BUSY_PERCENT, HOT_C, STUCK_MHZ};
 use crate::nvml::{GpuSample, ThrottleReason};
 use crate::reading::Reading;
 
@@ -53,9 +54,6 @@ pub(super) const CHECKS: &[Examination<Facts>] = &[
     },
 ];
 
-/// Clock under which a busy GB10 counts as stuck (sparkview's limit).
-const STUCK_MHZ: u32 = 1400;
-const HOT_C: u32 = 85;
 /// Power under which a busy GB10 at full clock counts as spinning: a little above the 16 to 27 W seen.
 const SPINNING_MW: u32 = 28_000;
 

@@ -16,9 +16,10 @@
 
 use crate::capability::ComputeCapability;
 use crate::doctor::check::{Check, Examination};
-use crate::doctor::facts::{BUSY_PERCENT, Facts};
+use crate::doctor::facts::Facts;
 use crate::doctor::load::{GpuLoad, Phase, Results, Work};
 use crate::doctor::verdict::{Seen, Severity, Verdict, found, not_examined, seen};
+use crate::limits::{BUSY_PERCENT, STUCK_MHZ};
 use crate::nvml::{GpuSample, ThrottleReason};
 use crate::precision::Precision;
 use crate::reading::Reading;
@@ -90,8 +91,6 @@ pub(super) const CHECKS: &[Examination<Facts>] = &[
 ];
 
 const MEASURE: &str = "sparkpilot doctor --load 10s";
-/// Clock under which a GB10 at work counts as stuck.
-const STUCK_MHZ: u32 = 1400;
 /// Below every clock of a healthy GB10 at work.
 const SLOW_MHZ: u32 = 2000;
 /// Between the caps of 30 W and the 45 W and more of healthy ones.

@@ -4,6 +4,7 @@ use crate::bytes::gibibytes;
 use crate::doctor::check::{Check, Examination};
 use crate::doctor::facts::Facts;
 use crate::doctor::verdict::{Severity, Verdict, found, not_applicable, not_examined, seen};
+use crate::limits::{LOW_MEMORY_BYTES, STALLED_PERCENT};
 use crate::reading::Reading;
 
 use super::applies::{no_unified, other_than_spark};
@@ -55,8 +56,6 @@ pub(super) const CHECKS: &[Examination<Facts>] = &[
 
 /// From here on the page cache is worth a word.
 const LARGE_CACHE_BYTES: u64 = 8 << 30;
-/// Below this the host is near its end; tools keep 8 to 10 GiB.
-const LOW_BYTES: u64 = 8 << 30;
 
 fn reporting(facts: &Facts) -> Verdict {
     if let Some(verdict) = no_unified(facts) {
@@ -174,7 +173,7 @@ fn low(facts: &Facts) -> Verdict {
     let Reading::Value(available) = facts.machine.memory.meminfo.available_bytes else {
         return not_examined("needs /proc/meminfo");
     };
-    if available >= LOW_BYTES {
+    if available >= LOW_MEMORY_BYTES {
         return Verdict::Passed;
     }
     found(
@@ -201,7 +200,7 @@ fn pressure(facts: &Facts) -> Verdict {
     }
     let full = pressure.full;
     found(
-        if worst >= 10.0 {
+        if worst >= STALLED_PERCENT {
             Severity::Error
         } else {
             Severity::Warning

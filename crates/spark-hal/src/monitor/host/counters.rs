@@ -21,10 +21,44 @@ use crate::root::Root;
 pub struct Rate {
     /// The kernel's name of it.
     pub name: String,
+    /// What it is.
+    pub kind: RateKind,
     /// Received, or read.
     pub in_bytes_per_s: f64,
     /// Sent, or written.
     pub out_bytes_per_s: f64,
+    /// Bytes received or read since the machine, or the device, began.
+    pub in_bytes: u64,
+    /// Bytes sent or written since then.
+    pub out_bytes: u64,
+}
+
+/// What bytes went through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
+pub enum RateKind {
+    /// A network interface with a device below it.
+    Interface,
+    /// One without, as bridges and the ends of containers: its bytes may be those of another one once more.
+    VirtualInterface,
+    /// A port of an RDMA device.
+    RdmaPort,
+    /// A whole disk.
+    Disk,
+}
+
+impl RateKind {
+    /// A name without blanks for files, such as `rdma_port`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Interface => "interface",
+            Self::VirtualInterface => "virtual_interface",
+            Self::RdmaPort => "rdma_port",
+            Self::Disk => "disk",
+        }
+    }
 }
 
 /// Ticks that a processor has spent, idle ones apart.
@@ -34,8 +68,8 @@ pub(super) struct Ticks {
     idle: u64,
 }
 
-/// Bytes in and out, by name.
-type Bytes = BTreeMap<String, (u64, u64)>;
+/// What something is, and bytes in and out of it, by name.
+type Bytes = BTreeMap<String, (RateKind, u64, u64)>;
 
 #[derive(Debug)]
 pub(super) struct Counters {
@@ -47,7 +81,9 @@ pub(super) struct Counters {
 
 impl Counters {
     pub(super) fn read(root: &Root) -> Self {
-        let interfaces = root.text("/proc/net/dev").map(|text| interfaces(&text));
+        let interfaces = root
+            .text("/proc/net/dev")
+            .map(|text| interfaces(root, &text));
         let ports = ports(root);
         let networks = match interfaces {
             Reading::Value(mut networks) => {
@@ -81,14 +117,20 @@ fn ticks(text: &str) -> BTreeMap<u32, Ticks> {
     text.lines().filter_map(line).collect()
 }
 
-fn interfaces(text: &str) -> Bytes {
+fn interfaces(root: &Root, text: &str) -> Bytes {
+    let kind = |name: &str| match root.exists(&format!("/sys/class/net/{name}/device")) {
+        true => RateKind::Interface,
+        false => RateKind::VirtualInterface,
+    };
     let line = |line: &str| {
         let (name, numbers) = line.split_once(':')?;
         let name = name.trim();
         let mut numbers = numbers.split_ascii_whitespace();
         let received = numbers.next()?.parse().ok()?;
         let sent = numbers.nth(7)?.parse().ok()?;
-        (name != "lo").then(|| (name.to_owned(), (received, sent)))
+        // A name with a slash is none of the kernel's.
+        let is_wanted = name != "lo" && !name.contains('/');
+        is_wanted.then(|| (name.to_owned(), (kind(name), received, sent)))
     };
     text.lines().filter_map(line).collect()
 }
@@ -109,7 +151,8 @@ fn ports(root: &Root) -> Bytes {
             };
             let (received, sent) = (counter("port_rcv_data"), counter("port_xmit_data"));
             if let (Reading::Value(received), Reading::Value(sent)) = (received, sent) {
-                let bytes = (received.saturating_mul(4), sent.saturating_mul(4));
+                let (received, sent) = (received.saturating_mul(4), sent.saturating_mul(4));
+                let bytes = (RateKind::RdmaPort, received, sent);
                 all.insert(format!("{device}:{port}"), bytes);
             }
         }
@@ -132,7 +175,8 @@ fn disks(root: &Root) -> Reading<Bytes> {
                     .get(2)
                     .filter(|name| whole.iter().any(|one| one == *name))?;
                 let bytes = |sectors: u64| sectors.saturating_mul(512);
-                Some(((*name).to_owned(), (bytes(sectors(5)?), bytes(sectors(9)?))))
+                let (read, written) = (bytes(sectors(5)?), bytes(sectors(9)?));
+                Some(((*name).to_owned(), (RateKind::Disk, read, written)))
             };
             text.lines().filter_map(line).collect()
         })
@@ -174,14 +218,17 @@ pub(super) fn rates(
         return now.clone().and_then(|_| Reading::NotSupported);
     };
     now.clone().map(|now| {
-        let rate = |(name, (into, out)): (String, (u64, u64))| {
-            let (into_before, out_before) = before.get(&name)?;
+        let rate = |(name, (kind, into, out)): (String, (RateKind, u64, u64))| {
+            let (_, into_before, out_before) = before.get(&name)?;
             let per_second = |now: u64, before: u64| {
                 Some(now.checked_sub(before)? as f64 / between.as_secs_f64())
             };
             Some(Rate {
                 in_bytes_per_s: per_second(into, *into_before)?,
                 out_bytes_per_s: per_second(out, *out_before)?,
+                in_bytes: into,
+                out_bytes: out,
+                kind,
                 name,
             })
         };

@@ -8,19 +8,19 @@
 //! Everything is read below a [`Root`] and bounded; what cannot be read is a [`Reading`] that says why. A look
 //! costs a few dozen small reads.
 //!
-//! Deliberately absent: processes (NVML tells those of GPUs), power of the CPU, which no interface of a GB10 tells.
+//! Deliberately absent: processes, which `processes` looks at less often; power of the CPU, which no interface of a GB10 tells.
 
 mod counters;
 mod temperatures;
 
 use std::time::{Duration, Instant};
 
-use crate::memory::Memory;
+use crate::memory::{Memory, Pressure, Stall};
 use crate::reading::Reading;
 use crate::root::Root;
 
 use counters::Counters;
-pub use counters::Rate;
+pub use counters::{Rate, RateKind};
 pub use temperatures::Temperature;
 
 /// One look at the machine.
@@ -34,6 +34,10 @@ pub struct HostSample {
     pub busy_percent: Reading<Vec<(u32, f32)>>,
     /// Memory as it is.
     pub memory: Memory,
+    /// Time lost waiting for processors.
+    pub cpu_stall: Reading<Stall>,
+    /// Time lost waiting for disks.
+    pub disk_pressure: Reading<Pressure>,
     /// Bytes per second since the look before, of network interfaces other than the loopback, and of RDMA ports,
     /// whose traffic interfaces do not count: `mlx5_0:1` is port 1 of a device.
     pub networks: Reading<Vec<Rate>>,
@@ -52,6 +56,46 @@ impl HostSample {
             sum / each.len().max(1) as f32
         };
         self.busy_percent.clone().map(mean)
+    }
+
+    /// The machine's memory in use and all of it, in bytes, as processors may use it.
+    #[must_use]
+    pub fn memory_used_of_total(&self) -> Reading<(u64, u64)> {
+        let available = self.memory.available_to_cpu_bytes();
+        let total = self.memory.meminfo.total_bytes.clone();
+        total.and_then(|total| available.map(|available| (total.saturating_sub(available), total)))
+    }
+
+    /// Bytes of swap in use, and of all of it.
+    #[must_use]
+    pub fn swap_used_of_total(&self) -> Reading<(u64, u64)> {
+        let free = self.memory.meminfo.swap_free_bytes.clone();
+        let total = self.memory.meminfo.swap_total_bytes.clone();
+        total.and_then(|total| free.map(|free| (total.saturating_sub(free), total)))
+    }
+
+    /// Bytes per second in and out of everything of this kind together; not supported where there is nothing of it.
+    #[must_use]
+    pub fn sum_of(&self, kind: RateKind) -> Reading<(f64, f64)> {
+        let rates = match kind {
+            RateKind::Disk => &self.disks,
+            _ => &self.networks,
+        };
+        rates.as_ref().and_then(|rates| {
+            let wanted = rates.iter().filter(|rate| rate.kind == kind);
+            let sums = wanted.map(|rate| (rate.in_bytes_per_s, rate.out_bytes_per_s));
+            match sums.reduce(|a, b| (a.0 + b.0, a.1 + b.1)) {
+                Some(sums) => Reading::Value(sums),
+                None => Reading::NotSupported,
+            }
+        })
+    }
+
+    /// The sensor that tells most, if any does.
+    #[must_use]
+    pub fn hottest(&self) -> Option<&Temperature> {
+        let all = self.temperatures.iter();
+        all.max_by(|a, b| a.celsius.total_cmp(&b.celsius))
     }
 }
 
@@ -91,6 +135,8 @@ impl HostSampler {
             at_ms: u64::try_from(since_begin.as_millis()).unwrap_or(u64::MAX),
             busy_percent: counters::busy(&self.counters.ticks, &now.ticks),
             memory: Memory::read(&self.root),
+            cpu_stall: Stall::of_processors(&self.root),
+            disk_pressure: Pressure::of_disks(&self.root),
             networks: counters::rates(&self.counters.networks, &now.networks, between),
             disks: counters::rates(&self.counters.disks, &now.disks, between),
             temperatures: temperatures::read(&self.root),
@@ -142,6 +188,7 @@ mod tests {
         machine.write("proc/stat", STAT);
         machine.write("proc/net/dev", NETWORK);
         machine.write("proc/diskstats", DISKS);
+        machine.write("sys/class/net/enp1s0f0np0/device/vendor", "0x15b3");
         machine.write("sys/block/nvme0n1/size", "1");
         machine.write("sys/block/loop0/size", "1");
         let port = "sys/class/infiniband/mlx5_0/ports/1/counters";
@@ -162,23 +209,34 @@ mod tests {
         );
         assert_eq!(busy[1], (7, 0.0));
         assert!((now.mean_busy_percent().value().unwrap() - 25.0).abs() < 1e-4);
-        let rate = |name: &str, into: f64, out: f64| Rate {
+        let rate = |name: &str, kind, into: (f64, u64), out: u64| Rate {
             name: name.to_owned(),
-            in_bytes_per_s: into,
-            out_bytes_per_s: out,
+            kind,
+            in_bytes_per_s: into.0,
+            out_bytes_per_s: 0.0,
+            in_bytes: into.1,
+            out_bytes: out,
         };
         let networks = now.networks.as_value().unwrap();
         let wanted = [
-            rate("enp1s0f0np0", 1000.0, 0.0),
-            rate("eth0", 0.0, 0.0),
-            rate("mlx5_0:1", 1000.0, 0.0), // counted in words of four bytes
+            rate("enp1s0f0np0", RateKind::Interface, (1000.0, 3000), 50),
+            rate("eth0", RateKind::VirtualInterface, (0.0, 7), 8),
+            rate("mlx5_0:1", RateKind::RdmaPort, (1000.0, 2400), 800), // counted in words of four bytes
         ];
         assert_eq!(networks[..], wanted);
         // Sectors have 512 bytes, whatever the disk's are.
         assert_eq!(
             now.disks.as_value().unwrap()[..],
-            [rate("nvme0n1", 51200.0, 0.0)]
+            [rate(
+                "nvme0n1",
+                RateKind::Disk,
+                (51200.0, 300 * 512),
+                200 * 512
+            )]
         );
+        let sum = now.sum_of(RateKind::Interface);
+        assert_eq!(sum, Reading::Value((1000.0, 0.0)), "a bridge counts once");
+        assert_eq!(now.swap_used_of_total(), Reading::NotSupported);
     }
 
     #[test]
@@ -216,6 +274,8 @@ mod tests {
         machine.write("sys/class/hwmon/hwmon3/temp1_label", "Composite\n");
         machine.write("sys/class/hwmon/hwmon3/temp1_input", "41850\n");
         machine.write("sys/class/hwmon/hwmon3/temp2_input", "-5000\n");
+        machine.write("sys/class/hwmon/hwmon4/name", "nvme\n");
+        machine.write("sys/class/hwmon/hwmon4/temp2_input", "1000\n");
         machine.write("sys/class/hwmon/hwmon0/name", "acpitz\n");
         machine.write("sys/class/hwmon/hwmon0/temp1_input", "hot\n");
         let now = HostSampler::open(machine.root()).look();
@@ -224,6 +284,11 @@ mod tests {
             .iter()
             .map(|one| (&*one.sensor, one.celsius))
             .collect();
-        assert_eq!(told, [("nvme Composite", 41.85), ("nvme temp2", -5.0)]);
+        let wanted = [
+            ("nvme Composite", 41.85),
+            ("nvme temp2", -5.0),
+            ("nvme temp2 (2)", 1.0),
+        ];
+        assert_eq!(told, wanted, "two drives of a kind are told apart");
     }
 }

@@ -9,7 +9,8 @@ use crate::root::Root;
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Temperature {
-    /// The chip's name and the sensor's label, or its number: `nvme Composite`, `acpitz temp1`.
+    /// The chip's name and the sensor's label, or its number: `nvme Composite`, `acpitz temp1`; `nvme Composite (2)`
+    /// for a second one of that name.
     pub sensor: String,
     /// Degrees Celsius.
     pub celsius: f64,
@@ -24,6 +25,18 @@ pub(super) fn read(root: &Root) -> Vec<Temperature> {
     };
     let mut all: Vec<Temperature> = chips.iter().flat_map(|chip| of_chip(root, chip)).collect();
     all.sort_by(|a, b| a.sensor.cmp(&b.sensor));
+    // Two drives of a kind have one name: the second is told apart by its place.
+    let names: Vec<String> = all.iter().map(|one| one.sensor.clone()).collect();
+    for (idx, one) in all.iter_mut().enumerate() {
+        let n_before = names[..idx]
+            .iter()
+            .rev()
+            .take_while(|name| **name == one.sensor);
+        let n_before = n_before.count();
+        if n_before > 0 {
+            one.sensor = format!("{} ({})", one.sensor, n_before + 1);
+        }
+    }
     all
 }
 
