@@ -15,7 +15,7 @@
 //!
 //! `finetune` is there where the feature `train` is, which takes minutes to compile.
 //!
-//! Deliberately absent: commands of what has not landed. Searches of scenarios are none yet.
+//! Deliberately absent: commands of what has not landed.
 
 #![allow(clippy::print_stdout, reason = "a program's output is its product")]
 

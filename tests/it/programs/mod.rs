@@ -16,9 +16,15 @@ mod detectors;
 mod errors;
 mod files;
 mod log;
+#[cfg(feature = "cli")]
+mod matrix;
 mod measured;
 mod monitor;
 mod pipes;
+#[cfg(feature = "cli")]
+mod reports;
+#[cfg(feature = "cli")]
+mod schema;
 mod segments;
 #[cfg(feature = "cli")]
 mod shards;

@@ -79,7 +79,9 @@ fn every_command_has_help_with_examples_and_a_page_of_the_manual() {
     for below in ["doctor", "record"] {
         wanted.push(format!("sparkpilot-cluster-{below}.1"));
     }
-    for below in ["compare", "list", "merge", "replay", "run"] {
+    for below in [
+        "bench", "compare", "list", "merge", "replay", "report", "run", "search",
+    ] {
         wanted.push(format!("sparkpilot-sim-{below}.1"));
     }
     wanted.sort();

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
-use spark_program::{about, output, place, printable, progress, tell};
+use spark_program::{Usage, about, output, place, printable, progress, tell};
 use sparkpilot::data::drive::{Camera, Drive};
 use sparkpilot::data::log::LogReader;
 use sparkpilot::data::route::{Segment, SegmentFile, find_segments};
@@ -36,6 +36,9 @@ pub(crate) struct Arguments {
 /// Reads every log and prints what is in it.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
     if let Some(picture) = &arguments.picture {
+        if output::is_stdout(picture) {
+            return Err(Usage("--picture: stdout has the words; name a file".to_owned()).into());
+        }
         output::keep_apart([arguments.path.as_path()], [picture.as_path()])?;
         place::file(picture)?;
     }
