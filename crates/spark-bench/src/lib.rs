@@ -7,6 +7,9 @@
 //! Measured     --write--> trace and outputs, where asked for              --> BenchReport
 //! BenchReport  --table::render--> text        --write_json--> spark-bench/1
 //!              --html::write--> one page with plots
+//!
+//! files        safetensors, .npy, .npz --read_tensors--> TensorMap --tensors_to_bytes--> the same
+//! Graph        --network_picture--> boxes and edges as SVG
 //! ```
 //!
 //! A precision or device that cannot be had is listed as refused, with the reason the

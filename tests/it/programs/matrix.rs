@@ -87,6 +87,8 @@ impl World {
         ];
         world.done(&[&drive[..], &["--json", "{run.json}"]].concat());
         world.done(&[&drive[..], &["--shard", "1/1", "--folder", "{chunks}"]].concat());
+        #[cfg(feature = "dora")]
+        super::adapters::made(&world.folder);
         world
     }
 
@@ -209,6 +211,12 @@ impl World {
             prints: has_drives,
             ..logs
         });
+        if cfg!(feature = "dora") {
+            rows.push(row("adapter inspect", &["{adapter}"], &[]));
+            rows.push(row("adapter diff", &["{adapter}", "{adapter}"], &[]));
+            let converted = &["--storage", "bf16", "--output", "OUT"][..];
+            rows.push(silent(row("adapter convert", &["{adapter}"], &[converted])));
+        }
         if cfg!(feature = "train") {
             // What they write, and how they are stopped while they do, is tried in `tuning` and `tuning_trouble`.
             for path in [
@@ -459,6 +467,9 @@ fn ctrl_c_in_the_middle_of_a_file_leaves_a_whole_one_or_none() {
                 std::thread::sleep(Duration::from_millis(1));
             }
             running.interrupt();
+            // Until the program has noticed, on a machine that is busy too.
+            std::thread::sleep(Duration::from_millis(300));
+            fs::remove_file(&says).expect("as before");
             let outcome = running.end();
             assert_eq!(
                 outcome.signal,

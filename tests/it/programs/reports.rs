@@ -146,8 +146,14 @@ fn every_report_is_as_its_schema_says() {
         .iter()
         .map(|report| report["schema"].as_str().expect("a name").to_owned());
     let mut named: BTreeSet<String> = named.collect();
-    // Held against its file where networks are trained, and where the reference data are.
-    named.extend(["spark-finetune/2", "spark-data/drives/1"].map(str::to_owned));
+    // Held against their files where networks are trained, where adapters are, and where the reference data are.
+    let elsewhere = [
+        "spark-finetune/2",
+        "sparkpilot-adapter/1",
+        "sparkpilot-adapter-diff/1",
+    ];
+    named.extend(elsewhere.map(str::to_owned));
+    named.insert("spark-data/drives/1".to_owned());
     let files: BTreeSet<String> = schema::names().into_iter().collect();
     assert_eq!(
         files, named,

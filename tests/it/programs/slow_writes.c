@@ -1,5 +1,5 @@
-/* Loaded before the C library: holds up the first write to a file below $SLOW_BELOW when half of it is written, and
- * creates $SLOW_SAYS then. What follows is as it always is. */
+/* Loaded before the C library: holds up the first write to a file below $SLOW_BELOW when half of it is written: it
+ * creates $SLOW_SAYS and waits until somebody removes that, for twenty seconds at most. What follows is as it always is. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -29,6 +29,6 @@ ssize_t write(int fd, const void *bytes, size_t n) {
     const char *says = getenv("SLOW_SAYS");
     int told = says ? open(says, O_CREAT | O_WRONLY, 0600) : -1;
     if (told >= 0) close(told);
-    usleep(500000);
+    for (int i = 0; told >= 0 && i < 2000 && access(says, F_OK) == 0; i++) usleep(10000);
     return half;
 }

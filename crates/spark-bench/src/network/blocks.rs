@@ -8,6 +8,7 @@
 use std::collections::BTreeSet;
 
 use spark_onnx::graph::{Dim, Graph, Node, Value, ValueId};
+use spark_onnx::tensor::DType;
 
 /// Most lines of a box; a longer chain is several.
 const MOST_LINES: usize = 12;
@@ -142,11 +143,11 @@ fn line_of(graph: &Graph, node: &Node) -> String {
     shortened(&format!("{}{}", node.op.name(), shape.unwrap_or_default()))
 }
 
+/// The shape of a constant that is a weight; wide integers are shapes, axes and indices.
 fn known(value: &Value) -> Option<Vec<usize>> {
-    value
-        .constant
-        .as_ref()
-        .map(|tensor| tensor.shape().to_vec())
+    let tensor = value.constant.as_ref()?;
+    let is_weight = !matches!(tensor.dtype(), DType::I32 | DType::I64 | DType::Bool);
+    is_weight.then(|| tensor.shape().to_vec())
 }
 
 fn shape_of(value: &Value) -> Option<String> {
