@@ -19,7 +19,7 @@ use super::files::small_model;
 use super::{Folder, Outcome, Program};
 
 /// The program with these arguments.
-pub(super) fn sparkpilot<'a>(args: &[&'a str]) -> Program {
+pub(super) fn sparkpilot(args: &[&str]) -> Program {
     Program::at(Path::new(env!("CARGO_BIN_EXE_sparkpilot"))).args(args)
 }
 

@@ -12,8 +12,11 @@
 //!
 //! Source: PKWARE's APPNOTE 6.3, 4.3.7 to 4.3.16. Deliberately absent: zip64, encryption, methods but 0 and 8.
 
+use std::collections::BTreeMap;
+
+use spark_onnx::tensor::Tensor;
+
 use super::array;
-use crate::tensor_file::TensorMap;
 
 /// How an archive of an entry or more begins.
 pub(crate) const ARCHIVE_MAGIC: &[u8] = LOCAL;
@@ -37,7 +40,7 @@ const FIRST_DAY: u16 = 0x21;
 /// # Errors
 ///
 /// Why it is none, in words.
-pub(crate) fn read(bytes: &[u8]) -> Result<TensorMap, String> {
+pub(crate) fn read(bytes: &[u8]) -> Result<BTreeMap<String, Tensor>, String> {
     let from = bytes.len().saturating_sub(END_BYTES + MOST_COMMENT_BYTES);
     let ends = bytes[from..].windows(END.len());
     let end = ends.rev().position(|signature| signature == END);
@@ -52,7 +55,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<TensorMap, String> {
         .get(start..)
         .ok_or("its directory begins behind its end")?;
     let mut left = MOST_UNPACKED_BYTES;
-    let mut tensors = TensorMap::new();
+    let mut tensors = BTreeMap::new();
     for _ in 0..n_entries {
         let entry = Entry::read(directory)?;
         directory = &directory[entry.n_bytes..];
@@ -179,7 +182,7 @@ impl Fields<'_> {
 /// # Errors
 ///
 /// What an archive without zip64 cannot hold: 65,535 entries, 4 GiB.
-pub(crate) fn write(tensors: &TensorMap) -> Result<Vec<u8>, String> {
+pub(crate) fn write(tensors: &BTreeMap<String, Tensor>) -> Result<Vec<u8>, String> {
     let long = |n: usize| u32::try_from(n).map_err(|_| "it would be longer than 4 GiB".to_owned());
     let n_entries = u16::try_from(tensors.len());
     let n_entries = n_entries.map_err(|_| format!("{} tensors are too many", tensors.len()))?;

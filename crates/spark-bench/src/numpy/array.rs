@@ -185,7 +185,7 @@ mod tests {
                 .contains("bytes of elements")
         );
         let huge = "{'descr': '<f8', 'fortran_order': True, 'shape': (0, 18446744073709551615)}";
-        assert!(read(&file(huge, &[])).is_ok_and(|it| it.is_empty()));
+        assert!(read(&file(huge, &[])).is_err());
         let mut other = good.clone();
         other[6] = 9;
         assert!(read(&other).unwrap_err().contains("version is 9"));

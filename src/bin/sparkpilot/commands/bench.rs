@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use spark_program::output::Words;
-use spark_program::{Usage, count, number, output, place, postponed, printable, tell};
+use spark_program::{Pulse, Usage, count, number, output, place, postponed, printable, tell};
 use sparkpilot::bench::{self, BenchError, BenchOptions, BenchReport, PrecisionList, Progress};
 use sparkpilot::hal::config::DeviceChoice;
 use sparkpilot::onnx::cpu::Isa;
@@ -134,11 +134,13 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn Error>> {
         place::file(file)?;
     }
     let bar = spark_program::progress(None);
+    let pulse = Pulse::of(&bar);
     let measured = bench::measure(&arguments.into_options(), &mut |progress: Progress<'_>| {
         bar.set_length(progress.total as u64);
         bar.set_position(progress.done as u64);
         bar.set_message(progress.label.to_owned());
     });
+    drop(pulse);
     bar.finish_and_clear();
     let measured = measured.map_err(|error| -> Box<dyn Error> {
         match error {

@@ -1,12 +1,12 @@
 //! Archives of this crate and of Python, and damaged ones.
 
-use spark_onnx::tensor::Tensor;
-
 use super::*;
 
-fn tensors() -> TensorMap {
+type Tensors = BTreeMap<String, Tensor>;
+
+fn tensors() -> Tensors {
     let tensor = |values: &[f32]| Tensor::from_f32([values.len()], values.to_vec()).expect("fits");
-    TensorMap::from([
+    Tensors::from([
         ("case0/in/x".to_owned(), tensor(&[1.0, -2.0, f32::INFINITY])),
         ("größe".to_owned(), tensor(&[])),
         ("z".to_owned(), tensor(&[0.5; 300])),
@@ -18,8 +18,8 @@ fn what_is_written_is_read() {
     let archive = write(&tensors()).expect("a small archive");
     assert_eq!(read(&archive).expect("own archive"), tensors());
     assert_eq!(write(&tensors()).expect("again"), archive);
-    let empty = write(&TensorMap::new()).expect("an empty archive");
-    assert_eq!(read(&empty).expect("own archive"), TensorMap::new());
+    let empty = write(&Tensors::new()).expect("an empty archive");
+    assert_eq!(read(&empty).expect("own archive"), Tensors::new());
     let mut with_comment = archive.clone();
     let at = with_comment.len() - 2;
     with_comment[at] = 5;

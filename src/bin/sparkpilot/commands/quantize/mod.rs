@@ -14,7 +14,7 @@ use std::process::ExitCode;
 
 use clap::ValueEnum;
 use spark_program::output::Words;
-use spark_program::{Usage, number, output, place, postponed, printable};
+use spark_program::{Pulse, Usage, number, output, place, postponed, printable};
 use sparkpilot::quant::analysis::plan::Pick;
 use sparkpilot::quant::analysis::{
     Candidate, Kept, Layer, NamedWeight, ParetoPoint, PlanBudget, PrecisionPlan, Sensitivity, plot,
@@ -143,11 +143,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
         .map(|(_, recipe)| Candidate::Quantize(Quantizer::new(*recipe)));
     let candidates: Vec<Candidate> = quantizers.chain([Candidate::Keep(Kept::Bf16)]).collect();
 
-    let bar = spark_program::progress(Some(weights.len() as u64));
+    let bar = spark_program::progress(Some(weights.len() as u64)).with_message("weights");
+    let pulse = Pulse::of(&bar);
     let mut sensitivity =
         Sensitivity::of_weights(ExecutionPolicy::detect(), &weights, &candidates, |n| {
             bar.set_position(n as u64)
         })?;
+    drop(pulse);
     bar.finish_and_clear();
     let is_excluded = |name: &str| arguments.exclude.iter().any(|text| name.contains(text));
     let excluded = |layer: &&mut Layer| is_excluded(&layer.name);

@@ -89,7 +89,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
     let simulator = Simulator::new(run_options(arguments.threads))?;
     let bar = spark_program::progress(Some(
         (n_driven * scenarios.len() * arguments.replicates) as u64,
-    ));
+    ))
+    .with_message("drives");
+    let pulse = spark_program::Pulse::of(&bar);
     // Files first: one that cannot be read takes no drive away.
     let [old, new] = runs.map(|run| run.as_deref().map(read).transpose());
     let (old, new) = (old?, new?);
@@ -114,6 +116,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
     };
     let baseline = side(old, arguments.baseline)?;
     let candidate = side(new, arguments.candidate)?;
+    drop(pulse);
     bar.finish_and_clear();
     let comparison = compare(&baseline, &candidate, &CompareOptions::default())?;
     if let Some(folder) = &arguments.folder {

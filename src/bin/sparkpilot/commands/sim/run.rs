@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use spark_program::output::Words;
 use spark_program::shards::{refuse_name_of_chunk, this};
-use spark_program::{count, output, place, printable};
+use spark_program::{Pulse, count, output, place, printable};
 use sparkpilot::hal::config::DeviceChoice;
 use sparkpilot::shards::Asked;
 use sparkpilot::sim::report::{run_json, run_markdown};
@@ -75,11 +75,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
         return Ok(ExitCode::SUCCESS);
     }
     let n_drives = scenarios.len() * arguments.replicates;
-    let bar = spark_program::progress(Some(n_drives as u64));
+    let bar = spark_program::progress(Some(n_drives as u64)).with_message("drives");
+    let pulse = Pulse::of(&bar);
     let mut report =
         simulator.run_replicates_with_progress(&scenarios, arguments.replicates, &factory, |n| {
             bar.set_position(n as u64)
         });
+    drop(pulse);
     bar.finish_and_clear();
     if arguments.json.is_some() {
         report.scenarios = Some(words_of(&scenarios)?);
