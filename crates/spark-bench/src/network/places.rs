@@ -13,7 +13,7 @@ pub(super) const LINE: f64 = 15.0;
 /// Between a box's edge and its text.
 pub(super) const PADDING: f64 = 5.0;
 /// A character's width in letters of 11 pixels, somewhat wide.
-const CHARACTER: f64 = 7.1;
+const CHARACTER: f64 = 7.4;
 const BETWEEN_ITEMS: f64 = 14.0;
 const BETWEEN_LAYERS: f64 = 26.0;
 const BORDER: f64 = 20.0;

@@ -70,7 +70,7 @@ fn spreads(summary: &[MetricSummary]) -> Svg {
     const LEFT: f64 = 210.0;
     const WIDTH: f64 = 860.0;
     let mut svg = Svg::new(WIDTH, Rows::height(summary.len()));
-    let scale = Scale::linear([0.0, 1.0], [LEFT, WIDTH - 160.0]);
+    let scale = Scale::linear([0.0, 1.0], [LEFT, WIDTH - 200.0]);
     let mut rows = Rows::new(&mut svg, scale, 4.0, summary.len());
     for (row, metric) in summary.iter().enumerate() {
         let width = metric.max - metric.min;
