@@ -53,13 +53,25 @@ pub enum BenchError {
         /// What the operating system said.
         source: std::io::Error,
     },
-    /// A file is not safetensors.
-    #[error("`{path}` is not a safetensors file: {reason}")]
+    /// A file is not of the kind that it begins as, or what is to be written does not go into one.
+    #[error("`{path}` is not {kind} file: {reason}")]
     NotTensors {
-        /// The file that was to be read.
+        /// The file that was to be read or written.
         path: PathBuf,
+        /// The kind with its article: "a safetensors", "an .npy".
+        kind: &'static str,
         /// What the reader said.
         reason: String,
+    },
+    /// An `.npy` file holds one tensor.
+    #[error(
+        "`{path}` would hold {count} tensors, and an .npy file holds one; an .npz file holds any number"
+    )]
+    NotOneTensor {
+        /// The file that was to be written.
+        path: PathBuf,
+        /// How many tensors there are.
+        count: usize,
     },
     /// A tensor file does not fit the model.
     #[error("`{path}` does not fit model `{model}`: {reason}")]

@@ -21,7 +21,7 @@ use spark_onnx::tensor::{DType, Tensor, TensorData};
 use spark_openpilot::zoo::Stream;
 
 use crate::error::BenchError;
-use crate::tensor_file::{self, TensorMap};
+use crate::tensor_file::{self, TensorMap, Tensors};
 
 /// Inputs by name, in the order of the graph.
 pub type Inputs = Vec<(String, Tensor)>;
@@ -135,15 +135,46 @@ fn one_hot(shape: &[usize], n: usize, stream: Stream) -> Vec<f64> {
     values
 }
 
-/// The inputs of `graph` from a safetensors file, found as `NAME`, `in.NAME`, `case0/in/NAME` or, in files
-/// that serve several models, `MODEL/NAME`; floating-point values become the type that the model declares.
+/// The inputs of `graph` from a file, found as `NAME`, `in.NAME`, `case0/in/NAME` or, in files that serve several
+/// models, `MODEL/NAME`; the one tensor of an `.npy` file is a model's only input. Floating-point values become the type
+/// that the model declares.
 ///
 /// # Errors
 ///
 /// [`BenchError::Io`] or [`BenchError::NotTensors`] if the file cannot be read, [`BenchError::Misfit`] if
 /// one is missing, [`BenchError::Conversion`] or [`BenchError::NotFinite`] if one cannot be used.
 pub fn read(path: &Path, model: &str, graph: &Graph) -> Result<Inputs, BenchError> {
-    from_file(path, &tensor_file::read(path)?, model, graph)
+    of_bytes(path, &tensor_file::bytes_of_file(path)?, model, graph)
+}
+
+/// As [`read`], of the bytes of a file, which errors call `path`.
+///
+/// # Errors
+///
+/// The same, without [`BenchError::Io`].
+pub fn of_bytes(
+    path: &Path,
+    bytes: &[u8],
+    model: &str,
+    graph: &Graph,
+) -> Result<Inputs, BenchError> {
+    let tensors = match tensor_file::from_bytes(path, bytes)? {
+        Tensors::Named(tensors) => tensors,
+        Tensors::Single(tensor) => match &graph.inputs[..] {
+            &[id] => TensorMap::from([(graph.value(id).name.clone(), tensor)]),
+            inputs => {
+                return Err(BenchError::Misfit {
+                    path: path.to_owned(),
+                    model: model.to_owned(),
+                    reason: format!(
+                        "it holds one tensor, and the model has {} inputs; an .npz file holds several by name",
+                        inputs.len()
+                    ),
+                });
+            }
+        },
+    };
+    from_file(path, &tensors, model, graph)
 }
 
 /// The inputs of `graph` from `tensors`, found as `NAME`, `in.NAME`, `case0/in/NAME` or, for files

@@ -7,6 +7,9 @@
 //! Measured     --write--> trace and outputs, where asked for              --> BenchReport
 //! BenchReport  --table::render--> text        --write_json--> spark-bench/1
 //!              --html::write--> one page with plots
+//!
+//! files        safetensors, .npy, .npz --read_tensors--> TensorMap --tensors_to_bytes--> the same
+//! Graph        --network_picture--> boxes and edges as SVG
 //! ```
 //!
 //! A precision or device that cannot be had is listed as refused, with the reason the
@@ -30,6 +33,7 @@ mod accuracy;
 mod batches;
 mod combined;
 mod driving;
+mod element_bytes;
 mod error;
 mod golden;
 pub mod html;
@@ -37,6 +41,8 @@ mod inputs;
 mod layers;
 mod machine;
 mod models;
+mod network;
+mod numpy;
 mod one_model;
 mod options;
 mod output;
@@ -54,8 +60,14 @@ pub use accuracy::Accuracy;
 pub use batches::read as read_batches;
 pub use driving::{Distance, DrivingReport};
 pub use error::BenchError;
-pub use golden::{GoldenCase, OutputDistance, distances as golden_distances, read as read_golden};
-pub use inputs::{Inputs, made_up as made_up_inputs, read as read_inputs};
+pub use golden::{
+    GoldenCase, OutputDistance, distances as golden_distances, maker as maker_of_value,
+    read as read_golden, with_inner_values,
+};
+pub use inputs::{
+    Inputs, made_up as made_up_inputs, of_bytes as inputs_of_bytes, read as read_inputs,
+};
+pub use network::picture as network_picture;
 pub use options::{BenchOptions, PrecisionList};
 pub use output::write_json;
 pub use progress::Progress;
@@ -66,7 +78,10 @@ pub use report::{
 };
 pub use run::{Measured, measure, run};
 pub use statistics::Latency;
-pub use tensor_file::{TensorMap, read as read_tensors, write as write_tensors};
+pub use tensor_file::{
+    TensorFormat, TensorMap, read as read_tensors, to_bytes as tensors_to_bytes,
+    write as write_tensors,
+};
 
 /// The README's example, so that it is compiled and run with the others.
 #[cfg(doctest)]

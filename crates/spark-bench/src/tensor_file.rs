@@ -1,4 +1,4 @@
-//! Named tensors in a safetensors file.
+//! Named tensors in a file: safetensors, or what NumPy writes.
 //!
 //! ```text
 //! { "case0/in/img": Tensor, "case0/out/outputs": Tensor, ... }
@@ -13,23 +13,66 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::Path;
 
-use half::{bf16, f16};
 use safetensors::{Dtype, SafeTensors, tensor::TensorView};
-use spark_onnx::tensor::{DType, Tensor, TensorData};
+use spark_onnx::tensor::{DType, Tensor};
 
+use crate::element_bytes::{bytes_of, data_of};
 use crate::error::BenchError;
+use crate::numpy;
 use crate::output::write_file;
 
 /// Tensors by their names, in the order of the names.
 pub type TensorMap = BTreeMap<String, Tensor>;
 
-/// Reads every tensor of `path`.
+/// What a file of tensors holds.
+pub(crate) enum Tensors {
+    /// Tensors by name: safetensors or an `.npz` archive.
+    Named(TensorMap),
+    /// One without a name: an `.npy` file.
+    Single(Tensor),
+}
+
+/// Which kind of file tensors are written as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TensorFormat {
+    /// Tensors by name, in their own types.
+    Safetensors,
+    /// NumPy's file of one tensor.
+    Npy,
+    /// NumPy's archive of tensors by name.
+    Npz,
+}
+
+impl TensorFormat {
+    /// By the ending of a file's name: `.npy`, `.npz`, and safetensors for every other.
+    pub fn of_name(path: &Path) -> Self {
+        match path.extension().and_then(|ending| ending.to_str()) {
+            Some("npy") => Self::Npy,
+            Some("npz") => Self::Npz,
+            _ => Self::Safetensors,
+        }
+    }
+}
+
+/// Reads every tensor of `path`, by what the file begins with: safetensors, or NumPy's `.npz` or `.npy`, whose one
+/// tensor has the name of the file.
 ///
 /// # Errors
 ///
 /// [`BenchError::Io`] if the file cannot be read or is no regular file, [`BenchError::NotTensors`] if it is not
 /// sound or holds an element type this crate has no tensor for.
 pub fn read(path: &Path) -> Result<TensorMap, BenchError> {
+    Ok(match from_bytes(path, &bytes_of_file(path)?)? {
+        Tensors::Named(tensors) => tensors,
+        Tensors::Single(tensor) => {
+            let name = path.file_stem().unwrap_or_default();
+            TensorMap::from([(name.to_string_lossy().into_owned(), tensor)])
+        }
+    })
+}
+
+/// The bytes of a file of tensors.
+pub(crate) fn bytes_of_file(path: &Path) -> Result<Vec<u8>, BenchError> {
     let io = |source| BenchError::Io {
         path: path.to_owned(),
         source,
@@ -37,50 +80,55 @@ pub fn read(path: &Path) -> Result<TensorMap, BenchError> {
     let (mut file, _) = spark_files::open(path).map_err(io)?;
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes).map_err(io)?;
-    let refused = |reason: String| BenchError::NotTensors {
-        path: path.to_owned(),
-        reason,
+    Ok(bytes)
+}
+
+/// The tensors that `bytes` are a file of; errors call it `path`.
+pub(crate) fn from_bytes(path: &Path, bytes: &[u8]) -> Result<Tensors, BenchError> {
+    let refused = |kind: &'static str| {
+        move |reason: String| BenchError::NotTensors {
+            path: path.to_owned(),
+            kind,
+            reason,
+        }
     };
-    let file = SafeTensors::deserialize(&bytes).map_err(|error| refused(error.to_string()))?;
-    file.tensors()
-        .into_iter()
-        .map(|(name, view)| {
-            let tensor =
-                tensor_of(&view).map_err(|reason| refused(format!("tensor `{name}`: {reason}")))?;
-            Ok((name, tensor))
-        })
-        .collect()
+    if bytes.starts_with(numpy::MAGIC) {
+        let tensor = numpy::read_array(bytes).map_err(refused("an .npy"))?;
+        return Ok(Tensors::Single(tensor));
+    }
+    if bytes.starts_with(numpy::ARCHIVE_MAGIC) {
+        let tensors = numpy::read_archive(bytes).map_err(refused("an .npz"))?;
+        return Ok(Tensors::Named(tensors));
+    }
+    let refused = refused("a safetensors");
+    let file = SafeTensors::deserialize(bytes).map_err(|error| refused(error.to_string()))?;
+    let tensors = file.tensors().into_iter().map(|(name, view)| {
+        let tensor =
+            tensor_of(&view).map_err(|reason| refused(format!("tensor `{name}`: {reason}")))?;
+        Ok((name, tensor))
+    });
+    Ok(Tensors::Named(tensors.collect::<Result<_, BenchError>>()?))
 }
 
 fn tensor_of(view: &TensorView<'_>) -> Result<Tensor, String> {
-    let bytes = view.data();
-    let data = match view.dtype() {
-        Dtype::F64 => TensorData::F64(elements(bytes, f64::from_le_bytes)),
-        Dtype::F32 => TensorData::F32(elements(bytes, f32::from_le_bytes)),
-        Dtype::F16 => TensorData::F16(elements(bytes, f16::from_le_bytes)),
-        Dtype::BF16 => TensorData::BF16(elements(bytes, bf16::from_le_bytes)),
-        Dtype::I8 => TensorData::I8(elements(bytes, i8::from_le_bytes)),
-        Dtype::I16 => TensorData::I16(elements(bytes, i16::from_le_bytes)),
-        Dtype::I32 => TensorData::I32(elements(bytes, i32::from_le_bytes)),
-        Dtype::I64 => TensorData::I64(elements(bytes, i64::from_le_bytes)),
-        Dtype::U8 => TensorData::U8(bytes.to_vec()),
-        Dtype::U16 => TensorData::U16(elements(bytes, u16::from_le_bytes)),
-        Dtype::U32 => TensorData::U32(elements(bytes, u32::from_le_bytes)),
-        Dtype::U64 => TensorData::U64(elements(bytes, u64::from_le_bytes)),
-        Dtype::BOOL => TensorData::Bool(bytes.iter().map(|&b| b != 0).collect()),
+    let dtype = match view.dtype() {
+        Dtype::F64 => DType::F64,
+        Dtype::F32 => DType::F32,
+        Dtype::F16 => DType::F16,
+        Dtype::BF16 => DType::BF16,
+        Dtype::I8 => DType::I8,
+        Dtype::I16 => DType::I16,
+        Dtype::I32 => DType::I32,
+        Dtype::I64 => DType::I64,
+        Dtype::U8 => DType::U8,
+        Dtype::U16 => DType::U16,
+        Dtype::U32 => DType::U32,
+        Dtype::U64 => DType::U64,
+        Dtype::BOOL => DType::Bool,
         other => return Err(format!("element type {other:?} is not supported")),
     };
+    let data = data_of(dtype, view.data());
     Tensor::new(view.shape().to_vec(), data).map_err(|error| error.to_string())
-}
-
-/// The little-endian elements of `N` bytes each.
-fn elements<const N: usize, T>(bytes: &[u8], convert: impl Fn([u8; N]) -> T) -> Vec<T> {
-    bytes
-        .as_chunks::<N>()
-        .0
-        .iter()
-        .map(|&chunk| convert(chunk))
-        .collect()
 }
 
 /// Writes `tensors` to `path` in one step: a reader sees the old file or the whole new one.
@@ -89,15 +137,54 @@ fn elements<const N: usize, T>(bytes: &[u8], convert: impl Fn([u8; N]) -> T) -> 
 ///
 /// [`BenchError::Unwritten`] if the file cannot be written; no partial file stays behind.
 pub fn write(path: &Path, tensors: &TensorMap) -> Result<(), BenchError> {
-    let refused = |reason: String| BenchError::NotTensors {
-        path: path.to_owned(),
-        reason,
+    write_file(path, &to_bytes(path, TensorFormat::Safetensors, tensors)?)
+}
+
+/// A file of `tensors`; errors call it `path`.
+///
+/// # Errors
+///
+/// [`BenchError::NotOneTensor`] for an `.npy` of another number than one, [`BenchError::NotTensors`] for what the
+/// format cannot hold.
+pub fn to_bytes(
+    path: &Path,
+    format: TensorFormat,
+    tensors: &TensorMap,
+) -> Result<Vec<u8>, BenchError> {
+    let refused = |kind: &'static str| {
+        move |reason: String| BenchError::NotTensors {
+            path: path.to_owned(),
+            kind,
+            reason,
+        }
     };
+    match format {
+        TensorFormat::Npy => {
+            let mut all = tensors.values();
+            match (all.next(), all.next()) {
+                (Some(tensor), None) => Ok(numpy::write_array(tensor)),
+                _ => Err(BenchError::NotOneTensor {
+                    path: path.to_owned(),
+                    count: tensors.len(),
+                }),
+            }
+        }
+        TensorFormat::Npz => numpy::write_archive(tensors).map_err(refused("an .npz")),
+        TensorFormat::Safetensors => safetensors_of(tensors).map_err(refused("a safetensors")),
+    }
+}
+
+fn safetensors_of(tensors: &TensorMap) -> Result<Vec<u8>, String> {
     let bytes: Vec<_> = tensors
         .iter()
         .map(|(name, tensor)| {
-            let (dtype, bytes) = bytes_of(tensor);
-            (name.as_str(), dtype, tensor.shape(), bytes)
+            let dtype = dtype_of(tensor.dtype());
+            (
+                name.as_str(),
+                dtype,
+                tensor.shape(),
+                bytes_of(tensor.data()),
+            )
         })
         .collect();
     let views = bytes
@@ -106,30 +193,26 @@ pub fn write(path: &Path, tensors: &TensorMap) -> Result<(), BenchError> {
             Ok((*name, TensorView::new(*dtype, shape.to_vec(), bytes)?))
         })
         .collect::<Result<Vec<_>, safetensors::SafeTensorError>>()
-        .map_err(|error| refused(error.to_string()))?;
-    let file = safetensors::serialize(views, None).map_err(|error| refused(error.to_string()))?;
-    write_file(path, &file)
+        .map_err(|error| error.to_string())?;
+    safetensors::serialize(views, None).map_err(|error| error.to_string())
 }
 
-/// Elements in the file's order, and what the file calls their type.
-fn bytes_of(tensor: &Tensor) -> (Dtype, Vec<u8>) {
-    fn joined<const N: usize, T: Copy>(values: &[T], convert: impl Fn(T) -> [u8; N]) -> Vec<u8> {
-        values.iter().flat_map(|&v| convert(v)).collect()
-    }
-    match tensor.data() {
-        TensorData::F64(v) => (Dtype::F64, joined(v, f64::to_le_bytes)),
-        TensorData::F32(v) => (Dtype::F32, joined(v, f32::to_le_bytes)),
-        TensorData::F16(v) => (Dtype::F16, joined(v, f16::to_le_bytes)),
-        TensorData::BF16(v) => (Dtype::BF16, joined(v, bf16::to_le_bytes)),
-        TensorData::I8(v) => (Dtype::I8, joined(v, i8::to_le_bytes)),
-        TensorData::I16(v) => (Dtype::I16, joined(v, i16::to_le_bytes)),
-        TensorData::I32(v) => (Dtype::I32, joined(v, i32::to_le_bytes)),
-        TensorData::I64(v) => (Dtype::I64, joined(v, i64::to_le_bytes)),
-        TensorData::U8(v) => (Dtype::U8, v.clone()),
-        TensorData::U16(v) => (Dtype::U16, joined(v, u16::to_le_bytes)),
-        TensorData::U32(v) => (Dtype::U32, joined(v, u32::to_le_bytes)),
-        TensorData::U64(v) => (Dtype::U64, joined(v, u64::to_le_bytes)),
-        TensorData::Bool(v) => (Dtype::BOOL, v.iter().map(|&b| u8::from(b)).collect()),
+/// What the file calls a type.
+fn dtype_of(dtype: DType) -> Dtype {
+    match dtype {
+        DType::F64 => Dtype::F64,
+        DType::F32 => Dtype::F32,
+        DType::F16 => Dtype::F16,
+        DType::BF16 => Dtype::BF16,
+        DType::I8 => Dtype::I8,
+        DType::I16 => Dtype::I16,
+        DType::I32 => Dtype::I32,
+        DType::I64 => Dtype::I64,
+        DType::U8 => Dtype::U8,
+        DType::U16 => Dtype::U16,
+        DType::U32 => Dtype::U32,
+        DType::U64 => Dtype::U64,
+        DType::Bool => Dtype::BOOL,
     }
 }
 

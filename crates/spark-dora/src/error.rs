@@ -112,6 +112,18 @@ pub enum DoraError {
         /// Low-rank layers without a magnitude.
         layers: Vec<String>,
     },
+    /// A scale of the update that the other way of scaling has no alpha for.
+    #[error(
+        "{layer}: no alpha gives a scale of exactly {scaling} at rank {rank} in the other way of scaling"
+    )]
+    InexactScale {
+        /// Name of the layer in the file.
+        layer: String,
+        /// Its rank.
+        rank: usize,
+        /// The factor of its update.
+        scaling: f64,
+    },
     /// Settings and tensors of different saves lie in one folder.
     #[error(
         "`{folder}`: adapter_config.json is not the one saved with these tensors, {setting} differs; save the \

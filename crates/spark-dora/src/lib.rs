@@ -29,6 +29,9 @@ mod random;
 mod slice;
 
 pub use adapter::merged::{MergedFile, NetworkReport};
+pub use adapter::on_disk::{
+    AdapterDifference, AdapterFiles, Change, ModuleReport, Rounding, StorageType,
+};
 pub use adapter::set::{AdapterSet, Switched, SwitchedTensors};
 pub use adapter::{Adapter, Offered, SizeReport};
 pub use config::{

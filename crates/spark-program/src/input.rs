@@ -1,4 +1,4 @@
-//! Files that a program reads for libraries that would open anything.
+//! Files that a program reads for libraries that would open anything, and stdin, which may have no end.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read as _};
@@ -40,6 +40,30 @@ pub fn open(path: &Path) -> io::Result<(File, u64)> {
 pub fn read(path: &Path) -> Result<Vec<u8>, Unread> {
     spark_files::read(path).map_err(|source| Unread {
         path: path.to_owned(),
+        source,
+    })
+}
+
+/// The bytes of stdin, at most so many: what the program before this one in a pipe wrote.
+///
+/// # Errors
+///
+/// [`Unread`] with what the operating system said, or that there are more.
+pub fn stdin(most_bytes: u64) -> Result<Vec<u8>, Unread> {
+    let read = || {
+        let mut bytes = Vec::new();
+        let stdin = io::stdin().lock();
+        stdin.take(most_bytes + 1).read_to_end(&mut bytes)?;
+        match bytes.len() as u64 > most_bytes {
+            true => Err(io::Error::new(
+                ErrorKind::InvalidData,
+                format!("it has more than {most_bytes} bytes"),
+            )),
+            false => Ok(bytes),
+        }
+    };
+    read().map_err(|source| Unread {
+        path: PathBuf::from("stdin"),
         source,
     })
 }

@@ -1,7 +1,12 @@
 //! Files that a program writes: whole or not at all.
+//!
+//! ```text
+//! write("report.json", …)   the whole file or none           Words::beside(["report.json"])   words on stdout
+//! write("-", …)             stdout, for the next program      Words::beside(["-"])             words on stderr
+//! ```
 
 use std::fs;
-use std::io;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use crate::failure::Usage;
@@ -26,17 +31,61 @@ impl std::error::Error for Unwritten {
     }
 }
 
-/// Writes a file whole or not at all; devices and pipes are written to, links are followed. Ctrl-C
-/// meanwhile waits for that.
+/// Whether this name stands for stdout, as for other programs: `-`. A file of this name is `./-`.
+pub fn is_stdout(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
+/// Writes a file whole or not at all, or what [`is_stdout`] to stdout; devices and pipes are written to, links are
+/// followed. Ctrl-C meanwhile waits for that, but not for stdout, which nobody may read.
 ///
 /// # Errors
 ///
 /// [`Unwritten`] with the path and what the system said; then nothing stays behind.
 pub fn write(path: &Path, bytes: impl AsRef<[u8]>) -> Result<(), Unwritten> {
-    postponed(|| spark_files::write(path, bytes)).map_err(|source| Unwritten {
+    let written = match is_stdout(path) {
+        true => to_stdout(bytes.as_ref()),
+        false => postponed(|| spark_files::write(path, bytes)),
+    };
+    written.map_err(|source| Unwritten {
         path: path.to_owned(),
         source,
     })
+}
+
+/// All of it, with the end of its last line.
+fn to_stdout(bytes: &[u8]) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(bytes)?;
+    stdout.flush()
+}
+
+/// What a program says beside its files: on stdout, or on stderr where one of the files is stdout.
+#[derive(Debug, Clone, Copy)]
+pub struct Words {
+    are_on_stderr: bool,
+}
+
+impl Words {
+    /// Beside these files.
+    pub fn beside<'a>(outputs: impl IntoIterator<Item = &'a Path>) -> Self {
+        Self {
+            are_on_stderr: outputs.into_iter().any(is_stdout),
+        }
+    }
+
+    /// Says it, ended as it is: a line brings its own end.
+    ///
+    /// # Errors
+    ///
+    /// What the operating system said of stdout. Of stderr nobody can be told.
+    pub fn say(self, text: &str) -> io::Result<()> {
+        if self.are_on_stderr {
+            crate::failure::tell(text.trim_end_matches('\n'));
+            return Ok(());
+        }
+        to_stdout(text.as_bytes())
+    }
 }
 
 /// Refuses two outputs in one file, and an output in the place of an input.

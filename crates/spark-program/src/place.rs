@@ -14,15 +14,18 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use crate::output::Unwritten;
+use crate::output::{Unwritten, is_stdout};
 use crate::signals::postponed;
 
-/// Whether a file can be made at `path`, or the one that is there replaced or written to.
+/// Whether a file can be made at `path`, or the one that is there replaced or written to. Stdout, `-`, is there.
 ///
 /// # Errors
 ///
 /// [`Unwritten`] if `path` is a folder or may not be written to, or its folder is missing or may not.
 pub fn file(path: &Path) -> Result<(), Unwritten> {
+    if is_stdout(path) {
+        return Ok(());
+    }
     postponed(|| spark_files::check(path)).map_err(|source| Unwritten {
         path: path.to_owned(),
         source,

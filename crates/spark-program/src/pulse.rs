@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! stderr is a terminal   the bar of `progress`
-//! it is none             every ten seconds   pictures, teacher: 240 of 1200
+//! it is none             every ten seconds   pictures, teacher: 240 of 1200, 95 s left
 //! ```
 //!
 //! For work of minutes, whose log would be silent otherwise.
@@ -42,7 +42,10 @@ impl Pulse {
             while ended.recv_timeout(silence) == Err(RecvTimeoutError::Timeout) {
                 let (what, position) = (of_thread.message(), of_thread.position());
                 say(match of_thread.length() {
-                    Some(length) => format!("{what}: {position} of {length}"),
+                    Some(length) => {
+                        let left = left(of_thread.eta(), position, length);
+                        format!("{what}: {position} of {length}{left}")
+                    }
                     None => what,
                 });
             }
@@ -55,6 +58,16 @@ impl Pulse {
             end: Some(end),
             thread: thread.flatten(),
         }
+    }
+}
+
+/// How long it will take at the pace so far, as the bar has it; nothing before the first piece is done, and of the last.
+fn left(eta: Duration, position: u64, length: u64) -> String {
+    let seconds = eta.as_secs();
+    match seconds {
+        _ if position == 0 || position >= length || seconds == 0 => String::new(),
+        0..120 => format!(", {seconds} s left"),
+        _ => format!(", {} min left", seconds.div_ceil(60)),
     }
 }
 
@@ -84,6 +97,15 @@ mod tests {
             assert_eq!(told.recv().unwrap(), "pictures: 3 of 8");
         }
         drop(pulse);
+        for (seconds, at, words) in [
+            (95, 1, ", 95 s left"),
+            (7200, 1, ", 120 min left"),
+            (95, 0, ""),
+            (95, 8, ""),
+            (0, 1, ""),
+        ] {
+            assert_eq!(left(Duration::from_secs(seconds), at, 8), words);
+        }
         let n_late = told.iter().count(); // it ends, as nobody speaks any more
         assert!(n_late < 1000, "{n_late}");
     }

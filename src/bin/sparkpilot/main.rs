@@ -13,9 +13,9 @@
 //! `spark_program`'s, for every program of the workspace, and of this one `tables`, `engine_options` and `recorded_machine`.
 //! `bench` lists what was refused or could not be read beside what was measured, and its answer is no.
 //!
-//! `finetune` is there where the feature `train` is, which takes minutes to compile.
+//! `finetune` is there where the feature `train` is, and `adapter` where `dora` is: they take minutes to compile.
 //!
-//! Deliberately absent: commands of what has not landed. Searches of scenarios are none yet.
+//! Deliberately absent: commands of what has not landed.
 
 #![allow(clippy::print_stdout, reason = "a program's output is its product")]
 
@@ -31,6 +31,8 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, Parser, Subcommand};
 use spark_program::{Devices, Manners};
 
+#[cfg(feature = "dora")]
+use commands::adapter;
 #[cfg(feature = "train")]
 use commands::finetune;
 use commands::{
@@ -101,6 +103,8 @@ enum Command {
         sparkpilot finetune merge --model m.onnx --adapter run/adapter --merged tuned.onnx\n\n\
         A run can be stopped with Ctrl-C; the folder keeps what it was begun with.")]
     Finetune(finetune::Arguments),
+    #[cfg(feature = "dora")]
+    Adapter(adapter::Arguments),
     Logs(logs::Arguments),
     Sim(sim::Arguments),
     Zoo(zoo::Arguments),
@@ -132,6 +136,8 @@ fn dispatch(command: Command) -> Result<ExitCode, Box<dyn Error>> {
         Command::Quantize(arguments) => quantize::run(&arguments),
         #[cfg(feature = "train")]
         Command::Finetune(arguments) => finetune::run(arguments),
+        #[cfg(feature = "dora")]
+        Command::Adapter(arguments) => adapter::run(&arguments),
         Command::Logs(arguments) => logs::run(&arguments),
         Command::Sim(arguments) => sim::run(&arguments),
         Command::Zoo(arguments) => zoo::run(&arguments),

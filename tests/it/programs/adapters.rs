@@ -19,7 +19,7 @@ fn random(shape: &[usize]) -> Tensor {
 }
 
 /// A network and an adapter of it in `folder`, and the weights that merging gives.
-fn made(folder: &Folder) -> (PathBuf, PathBuf, Tensors) {
+pub(super) fn made(folder: &Folder) -> (PathBuf, PathBuf, Tensors) {
     let shapes = [
         ("out.weight", [5, 16].as_slice()),
         ("words.weight", &[20, 16]),
@@ -133,5 +133,125 @@ fn weights_that_an_update_is_lost_in_are_refused() {
         let says = format!("`out.weight` is {}, expected", dtype.as_str());
         assert!(outcome.stderr.contains(&says), "{}", outcome.stderr);
         assert!(!merged.exists());
+    }
+}
+
+#[cfg(feature = "cli")]
+#[test]
+fn adapters_are_looked_at_converted_and_compared() {
+    use super::matrix::sparkpilot;
+    let folder = Folder::new();
+    let (base, adapter, _) = made(&folder);
+    let place = |name: &str| folder.path(name).to_string_lossy().into_owned();
+    let of = |args: &[&str]| sparkpilot(&[&["adapter"], args].concat()).run();
+    let adapter_text = adapter.to_string_lossy().into_owned();
+    let inspected = of(&["inspect", &adapter_text, "--json"]);
+    let report: serde_json::Value = serde_json::from_str(&inspected.stdout).expect("JSON");
+    super::schema::check(&report);
+    let modules = report["modules"].as_array().expect("a list");
+    let of_module = |name: &str| {
+        modules
+            .iter()
+            .find(|it| it["name"] == name)
+            .expect("a module")
+    };
+    for (name, weight) in [
+        ("out", vec![5, 16]),
+        ("words", vec![20, 16]),
+        ("filter", vec![6, 4, 3]),
+    ] {
+        let module = of_module(name);
+        assert_eq!(module["weight"], serde_json::json!(weight), "{report:#}");
+        assert_eq!(
+            (&module["rank"], &module["scale"]),
+            (&2.into(), &2.0.into()),
+            "{report:#}"
+        );
+        assert_eq!(
+            (&module["method"], &module["storage"][0]),
+            (&"dora".into(), &"f32".into())
+        );
+    }
+    let text = of(&["inspect", &adapter_text]).stdout;
+    let base_numbers = 5 * 16 + 20 * 16 + 6 * 4 * 3;
+    assert!(
+        text.contains(&format!("of the {base_numbers} of the weights")),
+        "{text}"
+    );
+
+    let (small, scaled) = (place("small"), place("scaled"));
+    let outcome = of(&[
+        "convert",
+        &adapter_text,
+        "--storage",
+        "bf16",
+        "--output",
+        &small,
+    ]);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    assert!(
+        outcome.stdout.contains("out.lora_A.weight"),
+        "{}",
+        outcome.stdout
+    );
+    let outcome = of(&[
+        "convert",
+        &adapter_text,
+        "--rslora",
+        "true",
+        "--output",
+        &scaled,
+    ]);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    assert!(
+        outcome.stdout.contains("every number is what it was"),
+        "{}",
+        outcome.stdout
+    );
+    // Half a unit of bf16's last place, of a largest element that is at most a unit less than a power of two.
+    assert_eq!(
+        of(&["diff", &adapter_text, &small, "--within", "0.00391"]).code,
+        Some(0)
+    );
+    let told = of(&["diff", &adapter_text, &small, "--json"]);
+    assert_eq!(told.code, Some(1), "{}", told.stderr);
+    let told: serde_json::Value = serde_json::from_str(&told.stdout).expect("JSON");
+    super::schema::check(&told);
+    assert_eq!(told["alike"], false, "{told:#}");
+    assert_eq!(of(&["diff", &adapter_text, &adapter_text]).code, Some(0));
+    let told = of(&["diff", &adapter_text, &scaled]);
+    assert!(
+        told.code == Some(1) && told.stdout.contains("the setting lora_alpha"),
+        "{}",
+        told.stdout
+    );
+    // Its scales are what they were: merged it gives the same weights.
+    let merged = ["merged", "otherwise"].map(|name| folder.path(name));
+    for (adapter, merged) in [adapter.as_path(), Path::new(&scaled)].iter().zip(&merged) {
+        assert_eq!(merge(&base, adapter, merged).code, Some(0));
+    }
+    let [one, other] = merged.map(|path| safetensors::load(path, &Device::Cpu).expect("written"));
+    for (name, tensor) in &one {
+        assert_eq!(values(tensor), values(&other[name]), "{name}");
+    }
+    for (args, code) in [
+        (&["convert", &*adapter_text, "--output", &small][..], 2),
+        (
+            &[
+                "convert",
+                &adapter_text,
+                "--storage",
+                "bf16",
+                "--output",
+                &adapter_text,
+            ],
+            2,
+        ),
+        (&["inspect", "missing"], 5),
+        (&["inspect", &*base.to_string_lossy()], 3),
+        (&["diff", &adapter_text, "missing"], 5),
+    ] {
+        let outcome = of(args);
+        assert_eq!(outcome.code, Some(code), "{args:?}: {}", outcome.stderr);
     }
 }

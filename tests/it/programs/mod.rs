@@ -20,14 +20,24 @@ mod doctor_report;
 mod errors;
 mod files;
 mod log;
+#[cfg(feature = "cli")]
+mod matrix;
 mod measured;
 mod monitor;
 mod pipes;
+#[cfg(feature = "cli")]
+mod reports;
+#[cfg(feature = "cli")]
+mod scenarios;
+#[cfg(feature = "cli")]
+mod schema;
 mod segments;
 #[cfg(feature = "cli")]
 mod shards;
 #[cfg(feature = "cli")]
 mod sparkpilot;
+#[cfg(feature = "cli")]
+mod tensors;
 #[cfg(feature = "train")]
 mod tuning;
 #[cfg(feature = "train")]

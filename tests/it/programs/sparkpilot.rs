@@ -28,7 +28,13 @@ fn commands(model: &str) -> Vec<Vec<&str>> {
     ];
     let of_training = vec![vec!["finetune", "eval", "--output", "no run"]];
     let of_training = of_training.into_iter().filter(|_| cfg!(feature = "train"));
-    always.into_iter().chain(of_training).collect()
+    let of_adapters = vec![vec!["adapter", "inspect", "no adapter"]];
+    let of_adapters = of_adapters.into_iter().filter(|_| cfg!(feature = "dora"));
+    always
+        .into_iter()
+        .chain(of_training)
+        .chain(of_adapters)
+        .collect()
 }
 
 fn program<'a>(args: impl IntoIterator<Item = &'a str>) -> Program {
@@ -76,10 +82,15 @@ fn every_command_has_help_with_examples_and_a_page_of_the_manual() {
     let of_training = ["eval", "frames", "merge", "resume", "train"].iter();
     let of_training = of_training.map(|below| format!("sparkpilot-finetune-{below}.1"));
     wanted.extend(of_training.filter(|_| cfg!(feature = "train")));
+    let of_adapters = ["convert", "diff", "inspect"].iter();
+    let of_adapters = of_adapters.map(|below| format!("sparkpilot-adapter-{below}.1"));
+    wanted.extend(of_adapters.filter(|_| cfg!(feature = "dora")));
     for below in ["doctor", "record"] {
         wanted.push(format!("sparkpilot-cluster-{below}.1"));
     }
-    for below in ["compare", "list", "merge", "replay", "run"] {
+    for below in [
+        "bench", "compare", "list", "merge", "replay", "report", "run", "search",
+    ] {
         wanted.push(format!("sparkpilot-sim-{below}.1"));
     }
     wanted.sort();
@@ -276,7 +287,7 @@ fn a_closed_pipe_and_a_full_disk_end_every_command_quietly() {
     let model = &*model.to_string_lossy();
     for args in commands(model) {
         // These end before they print to stdout here.
-        if ["compare", "logs", "finetune"].contains(&args[0]) {
+        if ["compare", "logs", "finetune", "adapter"].contains(&args[0]) {
             continue;
         }
         let (reader, writer) = std::io::pipe().expect("a pipe");

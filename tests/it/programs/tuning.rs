@@ -97,6 +97,8 @@ fn heads_are_taught_judged_and_merged() {
     assert!(outcome.stdout.contains(taught), "{}", outcome.stdout);
     let result: Value =
         serde_json::from_slice(&fs::read(&json).expect("is written")).expect("is JSON");
+    #[cfg(feature = "cli")]
+    super::schema::check(&result);
     let of = |part: &Value, name: &str| part[name].as_f64().expect("a number");
     let heads = result["heads"].as_array().expect("a list");
     let names: Vec<_> = heads.iter().map(|head| head["head"].as_str()).collect();

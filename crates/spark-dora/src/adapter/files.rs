@@ -47,8 +47,8 @@ pub(crate) struct TensorFile {
     pub(crate) tensors: BTreeMap<String, Tensor>,
     /// Fingerprints of bases, by module.
     pub(crate) bases: BTreeMap<String, u64>,
-    seed: Option<u64>,
-    initial: Option<Init>,
+    pub(super) seed: Option<u64>,
+    pub(super) initial: Option<Init>,
     config: Option<DoraConfig>,
 }
 
@@ -84,8 +84,11 @@ fn read_config(path: &Path) -> Result<Option<DoraConfig>> {
     }
 }
 
-/// The settings and tensors of one save.
-pub(crate) fn read_folder(folder: &Path, dtype: DType) -> Result<(DoraConfig, TensorFile)> {
+/// The settings and tensors of one save; tensors in their own types without `dtype`.
+pub(crate) fn read_folder(
+    folder: &Path,
+    dtype: impl Into<Option<DType>>,
+) -> Result<(DoraConfig, TensorFile)> {
     let locked = Locked::shared(folder)?;
     let config_path = folder.join(CONFIG_FILE);
     let beside = read_config(&config_path)?;
@@ -125,8 +128,9 @@ pub(crate) fn read_folder(folder: &Path, dtype: DType) -> Result<(DoraConfig, Te
     Ok((config, file))
 }
 
-/// The tensors of a file, converted to `dtype`.
-pub(crate) fn read_tensors(path: &Path, dtype: DType) -> Result<TensorFile> {
+/// The tensors of a file, converted to `dtype`, or in their own types.
+pub(crate) fn read_tensors(path: &Path, dtype: impl Into<Option<DType>>) -> Result<TensorFile> {
+    let dtype = dtype.into();
     let bytes = read(path, TENSOR_LIMIT)?;
     let failed = |source| DoraError::TensorFile {
         path: path.to_owned(),
@@ -150,7 +154,7 @@ pub(crate) fn read_tensors(path: &Path, dtype: DType) -> Result<TensorFile> {
             }
         };
         let tensor = Tensor::from_raw_buffer(view.data(), kind, view.shape(), &Device::Cpu)?;
-        let tensor = tensor.to_dtype(dtype)?;
+        let tensor = tensor.to_dtype(dtype.unwrap_or(kind))?;
         finite::check(name, &tensor)?;
         tensors.insert(name.to_owned(), tensor);
     }

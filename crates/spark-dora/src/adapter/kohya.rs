@@ -38,7 +38,10 @@ pub(crate) struct KohyaLayer {
 }
 
 /// Layers by the name in the file.
-pub(crate) fn read(path: &Path, dtype: DType) -> Result<BTreeMap<String, KohyaLayer>> {
+pub(crate) fn read(
+    path: &Path,
+    dtype: impl Into<Option<DType>>,
+) -> Result<BTreeMap<String, KohyaLayer>> {
     let mut layers: BTreeMap<String, KohyaLayer> = BTreeMap::new();
     let mut unexpected = Vec::new();
     for (key, tensor) in files::read_tensors(path, dtype)?.tensors {

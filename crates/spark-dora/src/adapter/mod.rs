@@ -19,6 +19,7 @@ mod fingerprint;
 mod folder;
 mod kohya;
 pub(crate) mod merged;
+pub(crate) mod on_disk;
 pub(crate) mod set;
 mod size;
 mod stored;

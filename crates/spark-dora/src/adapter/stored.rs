@@ -205,7 +205,7 @@ impl Stored {
 
 /// The module and the variable that a key of a file names. The adapter's name is dropped behind a variable
 /// only, so a module may bear it.
-fn module_and_variable(key: &str) -> Option<(&str, &'static str)> {
+pub(super) fn module_and_variable(key: &str) -> Option<(&str, &'static str)> {
     let key = key.strip_prefix(PREFIX).unwrap_or(key);
     let before = |suffix: &str| key.strip_suffix(suffix);
     for variable in [A_NAME, B_NAME] {

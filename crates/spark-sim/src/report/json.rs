@@ -7,9 +7,15 @@ use crate::compare::{Comparison, MetricSummary, summarise};
 use crate::run::{Latency, RunReport};
 use serde::Serialize;
 
+/// What the JSON of a run calls itself; another number where what was there means something else or is gone.
+pub(super) const RUN_SCHEMA: &str = "spark-sim-run/1";
+/// The same of a comparison.
+const COMPARISON_SCHEMA: &str = "spark-sim-comparison/1";
+
 /// One run, without its traces.
 #[derive(Debug, Serialize)]
 struct RunJson<'a> {
+    schema: &'static str,
     algorithm: &'a str,
     device: &'a str,
     scenarios: Option<&'a str>,
@@ -25,6 +31,14 @@ struct RunJson<'a> {
     drives: Vec<DriveJson<'a>>,
 }
 
+/// A comparison behind its schema's name.
+#[derive(Serialize)]
+struct ComparisonJson<'a> {
+    schema: &'static str,
+    #[serde(flatten)]
+    comparison: &'a Comparison,
+}
+
 #[derive(Debug, Serialize)]
 struct DriveJson<'a> {
     index: usize,
@@ -36,7 +50,7 @@ struct DriveJson<'a> {
     error: Option<String>,
 }
 
-/// A comparison as JSON. `null` stands for what there is none of: an interval that too few
+/// A comparison as JSON, schema `spark-sim-comparison/1`. `null` stands for what there is none of: an interval that too few
 /// families leave open, a change of a baseline of 0, an event's number of margins.
 ///
 /// # Errors
@@ -54,7 +68,11 @@ pub fn json(comparison: &Comparison) -> Result<String, SimError> {
         let numbers = [r.baseline, r.candidate].into_iter().chain(r.margins);
         finite(&format!("{} of {}", r.what, r.scenario), numbers)?;
     }
-    serde_json::to_string_pretty(comparison).map_err(SimError::Json)
+    let json = ComparisonJson {
+        schema: COMPARISON_SCHEMA,
+        comparison,
+    };
+    serde_json::to_string_pretty(&json).map_err(SimError::Json)
 }
 
 /// Refuses numbers that JSON would turn into `null`.
@@ -68,7 +86,7 @@ fn finite(what: &str, numbers: impl IntoIterator<Item = f64>) -> Result<(), SimE
     }
 }
 
-/// A run as JSON: summary and every drive's metrics or error. [`read_run_json`](super::read_run_json) makes a report
+/// A run as JSON, schema `spark-sim-run/1`: summary and every drive's metrics or error. [`read_run_json`](super::read_run_json) makes a report
 /// of it again, with the same numbers; `null` stands for a time to collision, gap or headway that there was none of,
 /// and for the times of a run that several processes drove.
 ///
@@ -100,6 +118,7 @@ pub fn run_json(report: &RunReport) -> Result<String, SimError> {
         error: result.outcome.as_ref().err().map(ToString::to_string),
     });
     let json = RunJson {
+        schema: RUN_SCHEMA,
         algorithm: &report.algorithm,
         device: &report.device,
         scenarios: report.scenarios.as_deref(),

@@ -20,6 +20,7 @@ mod picture;
 mod plot;
 mod read;
 mod replay;
+mod run_html;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -31,3 +32,4 @@ pub use markdown::{markdown, run_markdown};
 pub use picture::{PictureOptions, replay_gif, replay_png};
 pub use read::read_run_json;
 pub use replay::replay_svg;
+pub use run_html::run_html;

@@ -5,9 +5,10 @@
 //!
 //! Deliberately absent: traces, which are not written, and which error a failed drive had: its text is kept.
 
-use serde::Deserialize;
-use serde::de::IgnoredAny;
+use serde::de::{Error as _, IgnoredAny};
+use serde::{Deserialize, Deserializer};
 
+use super::json::RUN_SCHEMA;
 use crate::SimError;
 use crate::metric::Metrics;
 use crate::run::{Latency, RunReport, ScenarioError, ScenarioResult};
@@ -15,6 +16,8 @@ use crate::run::{Latency, RunReport, ScenarioError, ScenarioResult};
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SavedRun {
+    #[serde(rename = "schema", deserialize_with = "known_schema")]
+    _schema: (),
     algorithm: String,
     device: String,
     scenarios: Option<String>,
@@ -43,6 +46,17 @@ struct SavedDrive {
     seed: u64,
     metrics: Option<Metrics>,
     error: Option<String>,
+}
+
+/// Refuses another schema. It stands first, so that a file of another version is told from one whose fields are wrong.
+fn known_schema<'de, D: Deserializer<'de>>(deserializer: D) -> Result<(), D::Error> {
+    let told = String::deserialize(deserializer)?;
+    match told == RUN_SCHEMA {
+        true => Ok(()),
+        false => Err(D::Error::custom(format_args!(
+            "its schema is `{told}`, and `{RUN_SCHEMA}` is read"
+        ))),
+    }
 }
 
 /// The report that [`run_json`](super::run_json) wrote; written once more it is the same text.
@@ -131,6 +145,20 @@ mod tests {
     }
 
     #[test]
+    fn a_figure_that_is_not_finite_is_told_again_as_what_failed() {
+        let (mut report, _) = written();
+        let first = report.results[0].outcome.as_mut().expect("a drive");
+        first.jerk_rms = f64::NAN;
+        let report = RunReport::of_drives("a", "b", report.results);
+        let text = run_json(&report).expect("expressible");
+        let back = read_run_json(&text).expect("a run");
+        let told = |of: &RunReport| of.results[0].outcome.as_ref().unwrap_err().to_string();
+        assert!(told(&report).contains("jerk_rms") && told(&report).contains("NaN"));
+        assert_eq!(told(&back), told(&report));
+        assert_eq!(run_json(&back).expect("expressible"), text);
+    }
+
+    #[test]
     fn what_does_not_fit_is_refused() {
         let (report, text) = written();
         let steps = format!("\"n_agent_steps\": {}", report.n_agent_steps);
@@ -152,6 +180,12 @@ mod tests {
             ),
             ("\"wall_s\":", "\"walls\":", "walls"),
             ("\"seed\": ", "\"seed\": -", "line"),
+            (
+                "spark-sim-run/1",
+                "spark-sim-run/2",
+                "`spark-sim-run/1` is read",
+            ),
+            ("\"schema\": \"spark-sim-run/1\",", "", "schema"),
         ] {
             assert!(text.contains(from), "{from}");
             let other = text.replacen(from, to, 1);

@@ -39,5 +39,5 @@ pub use fuzz::Fuzzer;
 pub use library::{beyond_the_car, built_in, road_from_curvature};
 pub(crate) use noise::Frames;
 pub use noise::{ChannelNoise, PresenceNoise, SensorNoise};
-pub use search::{Search, SearchOutcome};
+pub use search::{Search, SearchOutcome, badness, danger};
 pub use sweep::{Axis, Parameter, Sweep};

@@ -13,7 +13,7 @@
 use super::{Parameter, Scenario};
 use crate::SimError;
 use crate::control::AlgorithmFactory;
-use crate::metric::Metrics;
+use crate::metric::{Direction, MetricInfo, Metrics};
 use crate::random::Philox;
 use crate::run::Simulator;
 
@@ -32,11 +32,35 @@ pub struct Search {
     pub seed: u64,
 }
 
+/// How dangerous a drive was, as a score: hitting hard is worst, and short of that, a short time to collision.
+///
+/// 100 and the closing speed in m/s of a collision; else 10 s less the shortest time to collision, of which 10 s count as
+/// none.
+pub fn danger(metrics: &Metrics) -> f64 {
+    const NONE_S: f64 = 10.0;
+    match &metrics.collision {
+        Some(collision) => 100.0 + collision.closing_speed,
+        None => NONE_S - metrics.ttc_min.map_or(NONE_S, |ttc| ttc.min(NONE_S)),
+    }
+}
+
+/// How bad a drive was by one metric, as a score: the larger, the worse. A drive without the metric counts as the best
+/// of all.
+pub fn badness(info: &MetricInfo, metrics: &Metrics) -> f64 {
+    match ((info.read)(metrics), info.direction) {
+        (None, _) => f64::NEG_INFINITY,
+        (Some(value), Direction::Lower) => value,
+        (Some(value), Direction::Higher) => -value,
+    }
+}
+
 /// The worst scenario found.
 #[derive(Debug, Clone)]
 pub struct SearchOutcome {
     /// The scenario, ready to be run again.
     pub scenario: Scenario,
+    /// What varied, and its values there.
+    pub values: Vec<(Parameter, f64)>,
     /// Its score, the highest that was found.
     pub score: f64,
     /// The worst score of each round.
@@ -61,6 +85,21 @@ impl Search {
         simulator: &Simulator,
         factory: &dyn AlgorithmFactory,
         score: impl Fn(&Metrics) -> f64,
+    ) -> Result<SearchOutcome, SimError> {
+        self.run_with_progress(simulator, factory, score, |_| {})
+    }
+
+    /// As [`Search::run`]; `progress` gets the number of scenarios done so far.
+    ///
+    /// # Errors
+    ///
+    /// The same.
+    pub fn run_with_progress(
+        &self,
+        simulator: &Simulator,
+        factory: &dyn AlgorithmFactory,
+        score: impl Fn(&Metrics) -> f64,
+        mut progress: impl FnMut(usize),
     ) -> Result<SearchOutcome, SimError> {
         let ordered = |[low, high]: [f64; 2]| low.is_finite() && high.is_finite() && low <= high;
         let sizes = [
@@ -91,12 +130,13 @@ impl Search {
             .iter()
             .map(|(_, [l, h])| 0.5 * (h - l))
             .collect();
-        let mut worst: Option<(f64, Scenario)> = None;
+        let mut worst: Option<(f64, Scenario, Vec<f64>)> = None;
         let mut rounds = Vec::with_capacity(self.n_rounds);
         for round in 0..self.n_rounds {
             let draws = self.draw(round, &mean, &spread);
             let scenarios: Vec<Scenario> = draws.iter().map(|draw| self.build(draw)).collect();
-            let report = simulator.run(&scenarios, factory);
+            let before = round * self.population;
+            let report = simulator.run_with_progress(&scenarios, factory, |n| progress(before + n));
             let mut scored: Vec<(f64, usize)> = Vec::new();
             for (i, result) in report.results.iter().enumerate() {
                 match &result.outcome {
@@ -116,8 +156,9 @@ impl Search {
                 continue;
             };
             rounds.push(best_score);
-            if worst.as_ref().is_none_or(|(score, _)| best_score > *score) {
-                worst = Some((best_score, scenarios[best].clone()));
+            let is_worse = |(score, ..): &(f64, _, _)| best_score > *score;
+            if worst.as_ref().is_none_or(is_worse) {
+                worst = Some((best_score, scenarios[best].clone(), draws[best].clone()));
             }
             let n_elite = (scored.len() / 5).max(1);
             for axis in 0..self.bounds.len() {
@@ -130,9 +171,11 @@ impl Search {
                 spread[axis] = variance.sqrt().max(0.01 * (high - low));
             }
         }
-        let (score, scenario) = worst.ok_or(SimError::NothingRan)?;
+        let (score, scenario, values) = worst.ok_or(SimError::NothingRan)?;
+        let parameters = self.bounds.iter().map(|(parameter, _)| *parameter);
         Ok(SearchOutcome {
             scenario,
+            values: parameters.zip(values).collect(),
             score,
             rounds,
             n_runs: self.population * self.n_rounds,

@@ -51,6 +51,29 @@ pub enum Parameter {
 }
 
 impl Parameter {
+    /// All of them, in the order above.
+    pub const ALL: [Self; 19] = [
+        Self::Speed,
+        Self::StartOffset,
+        Self::StartHeading,
+        Self::CurvatureScale,
+        Self::Grade,
+        Self::Bank,
+        Self::Friction,
+        Self::Headwind,
+        Self::Crosswind,
+        Self::MassScale,
+        Self::StiffnessScale,
+        Self::SteerDelay,
+        Self::AccelerationDelay,
+        Self::ActorDistance,
+        Self::ActorSpeedScale,
+        Self::OffsetNoise,
+        Self::SpeedNoise,
+        Self::NoiseLevel,
+        Self::Preset,
+    ];
+
     /// Gives `scenario` this value of the parameter, in its unit.
     pub fn apply(self, scenario: &mut Scenario, value: f64) {
         match self {

@@ -7,8 +7,9 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use spark_program::{Usage, count, number, output, place, postponed, printable, tell};
-use sparkpilot::bench::{self, BenchError, BenchOptions, PrecisionList, Progress};
+use spark_program::output::Words;
+use spark_program::{Pulse, Usage, count, number, output, place, postponed, printable, tell};
+use sparkpilot::bench::{self, BenchError, BenchOptions, BenchReport, PrecisionList, Progress};
 use sparkpilot::hal::config::DeviceChoice;
 use sparkpilot::onnx::cpu::Isa;
 use sparkpilot::onnx::file;
@@ -91,7 +92,7 @@ pub(crate) struct Arguments {
     /// needs exactly one --model
     #[arg(long, value_name = "FILE.safetensors")]
     compare: Option<PathBuf>,
-    /// Write the report as JSON (schema spark-bench/1)
+    /// Write the report as JSON (schema spark-bench/1), here or with `-` to stdout
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Seed of random weights and inputs
@@ -133,11 +134,13 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn Error>> {
         place::file(file)?;
     }
     let bar = spark_program::progress(None);
+    let pulse = Pulse::of(&bar);
     let measured = bench::measure(&arguments.into_options(), &mut |progress: Progress<'_>| {
         bar.set_length(progress.total as u64);
         bar.set_position(progress.done as u64);
         bar.set_message(progress.label.to_owned());
     });
+    drop(pulse);
     bar.finish_and_clear();
     let measured = measured.map_err(|error| -> Box<dyn Error> {
         match error {
@@ -149,13 +152,16 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn Error>> {
     // Files before the table: whoever reads only its first lines closes the pipe. A file that cannot be
     // written keeps no figure back, and one of no figures takes no other's place.
     if !report.runs.is_empty() {
-        let json = json.map(|path| postponed(|| bench::write_json(&report, &path)));
-        let html = html.map(|path| postponed(|| bench::html::write(&report, &path)));
+        let json = json.as_ref().map(|path| write_json(&report, path));
+        let html = html.map(|path| {
+            postponed(|| bench::html::write(&report, &path)).map_err(|error| error.to_string())
+        });
         let unwritten = [json, html].into_iter().flatten().filter_map(Result::err);
-        let unwritten: Vec<String> = unwritten.map(|error| error.to_string()).collect();
+        let unwritten: Vec<String> = unwritten.collect();
         report.unwritten.extend(unwritten);
     }
-    println!("{}", printable(&bench::table::render(&report)));
+    let table = printable(&bench::table::render(&report));
+    Words::beside(json.as_deref()).say(&format!("{table}\n"))?;
     let missing = report.missing();
     for sentence in &missing {
         tell(format_args!("error: {}", printable(sentence)));
@@ -167,6 +173,15 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn Error>> {
     } else {
         ExitCode::FAILURE
     })
+}
+
+/// Writes the report as JSON to a file or stdout.
+fn write_json(report: &BenchReport, path: &Path) -> Result<(), String> {
+    if output::is_stdout(path) {
+        let text = serde_json::to_string_pretty(report).map_err(|error| error.to_string())?;
+        return output::write(path, text + "\n").map_err(|error| error.to_string());
+    }
+    postponed(|| bench::write_json(report, path)).map_err(|error| error.to_string())
 }
 
 fn write_zoo(folder: &Path, seed: u64) -> Result<ExitCode, Box<dyn Error>> {

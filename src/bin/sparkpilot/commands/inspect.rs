@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
-use spark_program::{about, printable};
+use spark_program::output::Words;
+use spark_program::{Usage, about, output, place, printable};
+use sparkpilot::bench::network_picture;
 use sparkpilot::onnx::graph::{Dim, Graph, ValueId};
 use sparkpilot::onnx::{Model, ModelMemory, StepInfo, file};
 
@@ -18,7 +20,8 @@ use crate::tables;
 #[command(after_help = "Examples:\n  \
     sparkpilot inspect driving_vision.onnx\n  \
     sparkpilot inspect driving_policy.onnx --layers --precision bf16\n  \
-    sparkpilot inspect supercombo.onnx --json | jq .operators\n\n\
+    sparkpilot inspect supercombo.onnx --json | jq .operators\n  \
+    sparkpilot inspect supercombo.onnx --svg network.svg\n\n\
     Steps and memory are those of a plan, which is made where all shapes of the inputs are fixed.")]
 pub(crate) struct Arguments {
     /// ONNX file
@@ -30,6 +33,9 @@ pub(crate) struct Arguments {
     /// Print everything as JSON (schema sparkpilot-inspect/1)
     #[arg(long)]
     json: bool,
+    /// Draw the network from its inputs down to its outputs, here or with `-` to stdout
+    #[arg(long, value_name = "FILE.svg")]
+    svg: Option<PathBuf>,
     #[command(flatten)]
     engine: EngineOptions,
 }
@@ -64,11 +70,23 @@ struct Plan {
 
 /// Reads the model, plans it, and prints both.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
+    if let Some(path) = &arguments.svg {
+        if arguments.json && output::is_stdout(path) {
+            let why = "--json and --svg - both write to stdout; name a file for the picture";
+            return Err(Usage(why.to_owned()).into());
+        }
+        output::keep_apart([arguments.model.as_path()], [path.as_path()])?;
+        place::file(path)?;
+    }
     let options = arguments.engine.run_options()?;
     let graph = file::load_with(&arguments.model, &options.read_options());
     let graph = graph.map_err(about(&arguments.model))?;
     let mut inspected = Inspected::of(&graph);
     let has_plan = has_fixed_shapes(&graph);
+    let picture = arguments
+        .svg
+        .as_ref()
+        .map(|path| (path, network_picture(&graph)));
     // Also where there is no plan to show: a device or a precision that cannot be had is refused here.
     let model = Model::from_graph(graph, &options).map_err(about(&arguments.model))?;
     if has_plan {
@@ -82,13 +100,18 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
             steps: session.steps(),
         });
     }
+    // The file before the words, which nobody may read.
+    if let Some((path, picture)) = picture {
+        output::write(path, picture.finish() + "\n")?;
+    }
     if arguments.json {
         println!(
             "{:#}",
             inspected.as_json(&arguments.model.display().to_string())
         );
     } else {
-        print!("{}", printable(&inspected.as_text(arguments.layers)));
+        let words = Words::beside(arguments.svg.as_deref());
+        words.say(&printable(&inspected.as_text(arguments.layers)))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
-use spark_program::{about, output, place, printable, progress, tell};
+use spark_program::{Pulse, Usage, about, output, place, printable, progress, tell};
 use sparkpilot::data::drive::{Camera, Drive};
 use sparkpilot::data::log::LogReader;
 use sparkpilot::data::route::{Segment, SegmentFile, find_segments};
@@ -36,13 +36,17 @@ pub(crate) struct Arguments {
 /// Reads every log and prints what is in it.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
     if let Some(picture) = &arguments.picture {
+        if output::is_stdout(picture) {
+            return Err(Usage("--picture: stdout has the words; name a file".to_owned()).into());
+        }
         output::keep_apart([arguments.path.as_path()], [picture.as_path()])?;
         place::file(picture)?;
     }
     let logs = logs(&arguments.path)?;
     let read = logs.iter().map(|(_, path, _)| path.as_path());
     output::keep_apart(read, arguments.picture.as_deref())?;
-    let bar = progress(Some(logs.len() as u64));
+    let bar = progress(Some(logs.len() as u64)).with_message("logs");
+    let pulse = Pulse::of(&bar);
     let (mut rows, mut picture, mut n_broken) = (Vec::new(), None, 0);
     for (name, path, videos) in &logs {
         let mut log = LogReader::open(path).map_err(about(path))?;
@@ -64,6 +68,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
         });
         bar.inc(1);
     }
+    drop(pulse);
     bar.finish_and_clear();
     if arguments.json {
         println!(

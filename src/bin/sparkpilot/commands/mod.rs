@@ -1,5 +1,7 @@
 //! One file for each command: its options, and what it prints.
 
+#[cfg(feature = "dora")]
+pub(crate) mod adapter;
 pub(crate) mod bench;
 pub(crate) mod cluster;
 pub(crate) mod compare;

@@ -4,6 +4,7 @@ use std::error::Error;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use serde_json::{Value, json};
 use spark_program::{output, postponed};
 use sparkpilot::onnx::file;
 use sparkpilot::zoo::ZooModel;
@@ -14,11 +15,15 @@ use crate::tables;
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  \
     sparkpilot zoo\n  \
+    sparkpilot zoo --json\n  \
     sparkpilot zoo --folder models --seed 1")]
 pub(crate) struct Arguments {
     /// Write the networks here, made if it is missing
     #[arg(long, value_name = "DIR")]
     folder: Option<PathBuf>,
+    /// Print the list as JSON (schema sparkpilot-zoo/1)
+    #[arg(long, conflicts_with = "folder")]
+    json: bool,
     /// Seed of the weights
     #[arg(long, default_value_t = 0, value_name = "N")]
     seed: u64,
@@ -27,7 +32,11 @@ pub(crate) struct Arguments {
 /// Lists the networks, or writes them.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
     let Some(folder) = &arguments.folder else {
-        print!("{}", list(arguments.seed));
+        let listed = ZooModel::ALL.map(|model| Listed::of(model, arguments.seed));
+        match arguments.json {
+            true => println!("{:#}", as_json(&listed)),
+            false => print!("{}", as_text(&listed)),
+        }
         return Ok(ExitCode::SUCCESS);
     };
     output::folder(folder)?;
@@ -43,22 +52,55 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn list(seed: u64) -> String {
-    let mut rows = vec![["network", "nodes", "weights", "inputs"].map(str::to_owned)];
-    for model in ZooModel::ALL {
+/// What the list says of a network.
+struct Listed {
+    name: &'static str,
+    nodes: usize,
+    weight_bytes: usize,
+    inputs: Vec<String>,
+}
+
+impl Listed {
+    fn of(model: ZooModel, seed: u64) -> Self {
         let graph = model.build(seed);
         let constants = graph
             .values
             .iter()
             .filter_map(|value| value.constant.as_ref());
-        let n_bytes: usize = constants.map(|tensor| tensor.size_bytes()).sum();
         let names = graph.inputs.iter().map(|&id| graph.value(id).name.clone());
-        rows.push([
-            model.name().to_owned(),
-            graph.nodes.len().to_string(),
-            tables::bytes(n_bytes),
-            names.collect::<Vec<_>>().join(", "),
-        ]);
+        Self {
+            name: model.name(),
+            nodes: graph.nodes.len(),
+            weight_bytes: constants.map(|tensor| tensor.size_bytes()).sum(),
+            inputs: names.collect(),
+        }
     }
+}
+
+fn as_text(listed: &[Listed]) -> String {
+    let mut rows = vec![["network", "nodes", "weights", "inputs"].map(str::to_owned)];
+    rows.extend(listed.iter().map(|it| {
+        [
+            it.name.to_owned(),
+            it.nodes.to_string(),
+            tables::bytes(it.weight_bytes),
+            it.inputs.join(", "),
+        ]
+    }));
     tables::columns(&rows)
+}
+
+fn as_json(listed: &[Listed]) -> Value {
+    let network = |it: &Listed| {
+        json!({
+            "name": it.name,
+            "nodes": it.nodes,
+            "weight_bytes": it.weight_bytes,
+            "inputs": it.inputs,
+        })
+    };
+    json!({
+        "schema": "sparkpilot-zoo/1",
+        "networks": listed.iter().map(network).collect::<Vec<_>>(),
+    })
 }

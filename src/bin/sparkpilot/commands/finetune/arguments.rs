@@ -22,7 +22,7 @@ pub(crate) struct Train {
     /// Write the adapter as it begins into the run's folder, and train nothing; not in sparkpilot-mpi
     #[arg(long, conflicts_with = "dry_run")]
     pub(crate) create_adapter: bool,
-    /// Write the result as JSON
+    /// Write the result as JSON (schema spark-finetune/2)
     #[arg(long, value_name = "FILE", conflicts_with_all = ["dry_run", "create_adapter"])]
     pub(crate) json: Option<PathBuf>,
     /// Write losses, rate and speed for TensorBoard: a new file in this folder
@@ -36,7 +36,7 @@ pub(crate) struct Begun {
     /// Folder of the run
     #[arg(long, value_name = "FOLDER")]
     pub(crate) output: PathBuf,
-    /// Write the result as JSON
+    /// Write the result as JSON (schema spark-finetune/2)
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
 }

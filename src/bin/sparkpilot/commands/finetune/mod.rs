@@ -48,15 +48,29 @@ pub(crate) struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Begin a run
+    /// Begin a run: train an adapter of a network on frames or recorded drives
+    #[command(after_help = "Examples:\n  \
+        sparkpilot finetune train --model m.onnx --data frames.safetensors --output run --qat fp4\n  \
+        sparkpilot finetune train --model m.onnx --data drives --output run --qat fp4 --dry-run")]
     Train(Box<Train>),
     /// Go on with a run from its last checkpoint
+    #[command(after_help = "Examples:\n  \
+        sparkpilot finetune resume --output run")]
     Resume(Resume),
     /// Make frames of recorded drives ready for training, by one process or several
+    #[command(after_help = "Examples:\n  \
+        sparkpilot finetune frames --model m.onnx --data drives --folder frames\n  \
+        sparkpilot finetune frames --model m.onnx --data drives --folder frames --shard 1/2")]
     Frames(MakeFrames),
     /// Judge a run's adapter on the frames that are held back, by one process or several
+    #[command(after_help = "Examples:\n  \
+        sparkpilot finetune eval --output run --json result.json\n  \
+        sparkpilot finetune eval --output run --shard 1/2 --folder answers\n  \
+        sparkpilot finetune eval --output run --merge answers")]
     Eval(Eval),
     /// Write the network with an adapter in its weights
+    #[command(after_help = "Examples:\n  \
+        sparkpilot finetune merge --model m.onnx --adapter run/adapter --merged tuned.onnx")]
     Merge(Merge),
 }
 

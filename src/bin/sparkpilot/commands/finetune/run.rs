@@ -493,6 +493,9 @@ impl Run {
         if self.options.val_split == 0.0 {
             return usage("--json: without frames that are held back there is no result");
         }
+        if output::is_stdout(json) {
+            return usage("--json: stdout has the words of a run; name a file");
+        }
         let inputs = [&self.options.model, &self.options.data];
         let mut inputs: Vec<&Path> = inputs.into_iter().map(PathBuf::as_path).collect();
         inputs.extend(self.options.teacher.as_deref());

@@ -13,7 +13,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::ValueEnum;
-use spark_program::{Usage, number, output, place, postponed, printable};
+use spark_program::output::Words;
+use spark_program::{Pulse, Usage, number, output, place, postponed, printable};
 use sparkpilot::quant::analysis::plan::Pick;
 use sparkpilot::quant::analysis::{
     Candidate, Kept, Layer, NamedWeight, ParetoPoint, PlanBudget, PrecisionPlan, Sensitivity, plot,
@@ -47,7 +48,7 @@ pub(crate) struct Arguments {
     /// Whose names and conventions the checkpoint of --output follows; modelopt by default
     #[arg(long, value_enum, requires = "output")]
     layout: Option<Convention>,
-    /// Write the table and the trade-off as JSON
+    /// Write the table and the trade-off as JSON (schema sparkpilot-quantize/1), here or with `-` to stdout
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Plot signal to noise against size
@@ -142,11 +143,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
         .map(|(_, recipe)| Candidate::Quantize(Quantizer::new(*recipe)));
     let candidates: Vec<Candidate> = quantizers.chain([Candidate::Keep(Kept::Bf16)]).collect();
 
-    let bar = spark_program::progress(Some(weights.len() as u64));
+    let bar = spark_program::progress(Some(weights.len() as u64)).with_message("weights");
+    let pulse = Pulse::of(&bar);
     let mut sensitivity =
         Sensitivity::of_weights(ExecutionPolicy::detect(), &weights, &candidates, |n| {
             bar.set_position(n as u64)
         })?;
+    drop(pulse);
     bar.finish_and_clear();
     let is_excluded = |name: &str| arguments.exclude.iter().any(|text| name.contains(text));
     let excluded = |layer: &&mut Layer| is_excluded(&layer.name);
@@ -176,18 +179,23 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
     }
     let pareto = sensitivity.pareto()?;
     if let Some(path) = &arguments.json {
-        let report =
-            serde_json::json!({ "plan": plan, "weights": sensitivity.layers, "pareto": pareto });
+        let report = serde_json::json!({
+            "schema": "sparkpilot-quantize/1",
+            "plan": plan,
+            "weights": sensitivity.layers,
+            "pareto": pareto,
+        });
         output::write(path, format!("{report:#}\n"))?;
     }
     if let Some(path) = &arguments.plot {
         output::write(path, drawing(&sensitivity, &candidates, &pareto, n_values)?)?;
     }
 
+    let mut words = String::new();
     for note in &notes {
-        println!("{}", printable(note));
+        words += &format!("{}\n", printable(note));
     }
-    print_table(&plan, &weights, n_values);
+    words += &table(&plan, &weights, n_values);
     // What was asked for by name and cannot be had for some weights is said.
     let asked = recipes
         .iter()
@@ -196,18 +204,20 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
     let n_others = plan.picks.iter().filter(is_other);
     let n_others = n_others.filter(|pick| !is_excluded(&pick.name)).count();
     if n_others > 0 {
-        println!(
+        words += &format!(
             "in another format than the one asked for: {n_others}, whose rows are no whole blocks of it or \
-             whose values would not be finite in it"
+             whose values would not be finite in it\n"
         );
     }
     if let Some(folder) = &arguments.output {
-        println!(
-            "wrote {} ({})",
+        words += &format!(
+            "wrote {} ({})\n",
             folder.join("model.safetensors").display(),
             layout.name()
         );
     }
+    let written = arguments.json.iter().chain(&arguments.plot);
+    Words::beside(written.map(PathBuf::as_path)).say(&words)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -242,7 +252,7 @@ fn drawing(
     Ok(plot::sqnr_against_bytes(&title, &dots, &line))
 }
 
-fn print_table(plan: &PrecisionPlan, weights: &[NamedWeight], n_values: usize) {
+fn table(plan: &PrecisionPlan, weights: &[NamedWeight], n_values: usize) -> String {
     let width = plan
         .picks
         .iter()
@@ -250,8 +260,8 @@ fn print_table(plan: &PrecisionPlan, weights: &[NamedWeight], n_values: usize) {
         .max()
         .unwrap_or(0)
         .min(60);
-    println!(
-        "{:width$}  {:>18}  {:>12}  {:>10}  {:>8}",
+    let mut text = format!(
+        "{:width$}  {:>18}  {:>12}  {:>10}  {:>8}\n",
         "weight", "shape", "format", "bytes", "SQNR dB"
     );
     for (pick, weight) in plan.picks.iter().zip(weights) {
@@ -261,8 +271,8 @@ fn print_table(plan: &PrecisionPlan, weights: &[NamedWeight], n_values: usize) {
             .map(ToString::to_string)
             .collect::<Vec<_>>()
             .join("x");
-        println!(
-            "{:width$.60}  {shape:>18}  {:>12}  {:>10}  {:>8.2}",
+        text += &format!(
+            "{:width$.60}  {shape:>18}  {:>12}  {:>10}  {:>8.2}\n",
             printable(&pick.name),
             pick.label,
             pick.bytes,
@@ -271,9 +281,10 @@ fn print_table(plan: &PrecisionPlan, weights: &[NamedWeight], n_values: usize) {
     }
     let db = -10.0 * (plan.cost / plan.picks.len().max(1) as f64).log10();
     let bits = 8.0 * plan.bytes as f64 / n_values.max(1) as f64;
-    println!(
-        "{} weights, {n_values} values, {} bytes, {bits:.3} bits per value, {db:.2} dB",
+    text += &format!(
+        "{} weights, {n_values} values, {} bytes, {bits:.3} bits per value, {db:.2} dB\n",
         plan.picks.len(),
         plan.bytes
     );
+    text
 }

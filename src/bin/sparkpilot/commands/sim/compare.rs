@@ -7,14 +7,15 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use spark_program::{ProgressBar, Usage, about, count, input, output, place, printable};
+use spark_program::{ProgressBar, Usage, about, count, output, place, printable};
 use sparkpilot::sim::compare::{CompareOptions, Comparison, compare};
-use sparkpilot::sim::report::{Replay, html, json, markdown, read_run_json};
+use sparkpilot::sim::report::{Replay, html, json, markdown};
 use sparkpilot::sim::run::{RunReport, Simulator};
 use sparkpilot::sim::scenario::Scenario;
 
 use super::controllers::Controller;
 use super::run::run_options;
+use super::saved;
 use super::suites::{Scenarios, words_of};
 
 /// Compare two controllers, scenario by scenario
@@ -55,13 +56,10 @@ pub(crate) struct Arguments {
     /// Threads; as many as there are by default
     #[arg(long, value_name = "N", value_parser = count(1, 1024))]
     threads: Option<usize>,
-    /// Write report.html, report.md and report.json here, the worst regressions replayed
+    /// Write report.html, report.md and report.json (schema spark-sim-comparison/1) here, the worst regressions replayed
     #[arg(long, value_name = "DIR")]
     folder: Option<PathBuf>,
 }
-
-/// Most bytes of a run's JSON, of which a drive has about 1,500.
-const MOST_BYTES: u64 = 4 << 30;
 
 /// Drives or reads both, writes the reports, prints the verdict.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
@@ -91,7 +89,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
     let simulator = Simulator::new(run_options(arguments.threads))?;
     let bar = spark_program::progress(Some(
         (n_driven * scenarios.len() * arguments.replicates) as u64,
-    ));
+    ))
+    .with_message("drives");
+    let pulse = spark_program::Pulse::of(&bar);
     // Files first: one that cannot be read takes no drive away.
     let [old, new] = runs.map(|run| run.as_deref().map(read).transpose());
     let (old, new) = (old?, new?);
@@ -116,6 +116,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
     };
     let baseline = side(old, arguments.baseline)?;
     let candidate = side(new, arguments.candidate)?;
+    drop(pulse);
     bar.finish_and_clear();
     let comparison = compare(&baseline, &candidate, &CompareOptions::default())?;
     if let Some(folder) = &arguments.folder {
@@ -143,10 +144,7 @@ fn drive(
 
 /// A run that was written down. One that does not say which scenarios it is of is refused: names do not tell.
 fn read(path: &Path) -> Result<RunReport, Box<dyn Error>> {
-    let is_object = |first: &[u8]| first.trim_ascii_start().starts_with(b"{");
-    let bytes = input::read_limited(path, MOST_BYTES, "a run's JSON", is_object)?;
-    let text = String::from_utf8(bytes).map_err(about(path))?;
-    let run = read_run_json(&text).map_err(about(path))?;
+    let run = saved::read(path)?;
     match run.scenarios {
         Some(_) => Ok(run),
         None => Err(about(path)("it does not say which scenarios it is of; write it again").into()),

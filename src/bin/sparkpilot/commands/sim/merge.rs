@@ -24,7 +24,7 @@ pub(crate) struct Arguments {
     /// Folders that shards wrote to
     #[arg(required = true, value_name = "DIR")]
     folders: Vec<PathBuf>,
-    /// Write every drive's figures as JSON
+    /// Write every drive's figures as JSON (schema spark-sim-run/1), here or with `-` to stdout
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }

@@ -1,12 +1,20 @@
 //! `sparkpilot sim`: scenarios driven, controllers compared.
+//!
+//! ```text
+//! run, merge ──drives.json──> report, compare        search ──scenario.toml──> run, replay
+//! ```
 
+mod bench;
 mod compare;
 mod controllers;
 mod list;
 mod merge;
 mod platform;
 mod replay;
+mod report;
 mod run;
+mod saved;
+mod search;
 mod shards;
 mod suites;
 mod words;
@@ -34,11 +42,18 @@ enum Command {
     Merge(merge::Arguments),
     Compare(compare::Arguments),
     Replay(replay::Arguments),
+    Search(search::Arguments),
+    Report(report::Arguments),
+    Bench(bench::Arguments),
 }
 
 /// Runs one of the commands; those that drive do so on the CPU, and refuse to where a GPU is asked for.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
-    if !matches!(arguments.command, Command::List(_) | Command::Merge(_)) {
+    let drives = !matches!(
+        arguments.command,
+        Command::List(_) | Command::Merge(_) | Command::Report(_)
+    );
+    if drives {
         spark_program::check_devices(spark_program::Devices::Cpu)?;
     }
     match &arguments.command {
@@ -47,5 +62,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
         Command::Merge(arguments) => merge::run(arguments),
         Command::Compare(arguments) => compare::run(arguments),
         Command::Replay(arguments) => replay::run(arguments),
+        Command::Search(arguments) => search::run(arguments),
+        Command::Report(arguments) => report::run(arguments),
+        Command::Bench(arguments) => bench::run(arguments),
     }
 }

@@ -4,14 +4,14 @@ use std::error::Error;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use spark_program::output::Words;
 use spark_program::{output, place, printable};
 use sparkpilot::sim::report::replay_svg;
 use sparkpilot::sim::run::Simulator;
-use sparkpilot::sim::scenario::Scenario;
 
 use super::controllers::Controller;
 use super::run::run_options;
-use super::suites::Scenarios;
+use super::suites::{Scenarios, Which};
 
 /// Draw one drive: the road from above, and the signals over time
 #[derive(clap::Args)]
@@ -21,16 +21,12 @@ use super::suites::Scenarios;
 pub(crate) struct Arguments {
     #[command(flatten)]
     scenarios: Scenarios,
-    /// Which scenario, by its place from 0; the first by default
-    #[arg(long, value_name = "N", conflicts_with = "name")]
-    index: Option<usize>,
-    /// Which scenario, by its name
-    #[arg(long, value_name = "NAME")]
-    name: Option<String>,
+    #[command(flatten)]
+    which: Which,
     /// Who drives; `sim list` names them
     #[arg(long, value_enum, value_name = "CONTROLLER")]
     controller: Controller,
-    /// Write the drawing here
+    /// Write the drawing here, or with `-` to stdout
     #[arg(long, value_name = "FILE.svg")]
     output: PathBuf,
 }
@@ -41,7 +37,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
     output::keep_apart(read, [arguments.output.as_path()])?;
     place::file(&arguments.output)?;
     let scenarios = arguments.scenarios.load()?;
-    let scenario = chosen(arguments, &scenarios)?;
+    let scenario = arguments.which.of(&scenarios)?;
     let simulator = Simulator::new(run_options(None).with_record_interval_s(0.05))?;
     let mut report = simulator.run(
         std::slice::from_ref(scenario),
@@ -55,22 +51,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
         Some(collision) => format!("a collision: {collision:?}"),
         None => "no collision".to_owned(),
     };
-    println!("{}: {}", printable(&scenario.name), printable(&ended));
+    let told = format!("{}: {}\n", printable(&scenario.name), printable(&ended));
+    Words::beside([arguments.output.as_path()]).say(&told)?;
     Ok(ExitCode::SUCCESS)
-}
-
-fn chosen<'a>(arguments: &Arguments, scenarios: &'a [Scenario]) -> Result<&'a Scenario, String> {
-    if let Some(name) = &arguments.name {
-        let found = scenarios.iter().find(|scenario| scenario.name == *name);
-        return found
-            .ok_or_else(|| format!("none of {} scenarios is named `{name}`", scenarios.len()));
-    }
-    let index = arguments.index.unwrap_or(0);
-    let beyond = || {
-        format!(
-            "there are {} scenarios, counted from 0; none is number {index}",
-            scenarios.len()
-        )
-    };
-    scenarios.get(index).ok_or_else(beyond)
 }

@@ -4,8 +4,9 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use spark_program::output::Words;
 use spark_program::shards::{refuse_name_of_chunk, this};
-use spark_program::{count, output, place, printable};
+use spark_program::{Pulse, count, output, place, printable};
 use sparkpilot::hal::config::DeviceChoice;
 use sparkpilot::shards::Asked;
 use sparkpilot::sim::report::{run_json, run_markdown};
@@ -38,7 +39,7 @@ pub(crate) struct Arguments {
     /// Threads; as many as there are by default
     #[arg(long, value_name = "N", value_parser = count(1, 1024))]
     threads: Option<usize>,
-    /// Write every drive's figures as JSON
+    /// Write every drive's figures as JSON (schema spark-sim-run/1), here or with `-` to stdout
     #[arg(long, value_name = "FILE", conflicts_with = "shard")]
     json: Option<PathBuf>,
     /// Drive a part, from 1/N to N/N; auto: the one that the launcher says, or the launcher's name instead: open-mpi,
@@ -74,11 +75,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
         return Ok(ExitCode::SUCCESS);
     }
     let n_drives = scenarios.len() * arguments.replicates;
-    let bar = spark_program::progress(Some(n_drives as u64));
+    let bar = spark_program::progress(Some(n_drives as u64)).with_message("drives");
+    let pulse = Pulse::of(&bar);
     let mut report =
         simulator.run_replicates_with_progress(&scenarios, arguments.replicates, &factory, |n| {
             bar.set_position(n as u64)
         });
+    drop(pulse);
     bar.finish_and_clear();
     if arguments.json.is_some() {
         report.scenarios = Some(words_of(&scenarios)?);
@@ -91,7 +94,7 @@ pub(super) fn tell(report: &RunReport, json: Option<&Path>) -> Result<ExitCode, 
     if let Some(path) = json {
         output::write(path, run_json(report)?)?;
     }
-    print!("{}", printable(&run_markdown(report)));
+    Words::beside(json).say(&printable(&run_markdown(report)))?;
     let has_failed = report.results.iter().any(|it| it.outcome.is_err());
     Ok(ExitCode::from(u8::from(has_failed)))
 }

@@ -54,7 +54,8 @@ pub(super) fn drive(
 ) -> Result<(), Box<dyn Error>> {
     let run = run_of(whole, simulator)?;
     let part = Part::open(folder, &run, shard, run.plan.chunks_of(shard))?;
-    let bar = spark_program::progress(Some(part.n_items(part.left())));
+    let bar = spark_program::progress(Some(part.n_items(part.left()))).with_message("drives");
+    let pulse = spark_program::Pulse::of(&bar);
     for some in part.left().chunks(N_CHUNKS_AT_ONCE) {
         let drives = some.iter().flat_map(|&chunk| run.plan.items(chunk));
         let (all, replicates) = (whole.scenarios, whole.n_replicates);
@@ -68,6 +69,7 @@ pub(super) fn drive(
         }
         bar.inc(part.n_items(some));
     }
+    drop(pulse);
     bar.finish_and_clear();
     println!("{}", part.finish("driven", "drives")?);
     Ok(())

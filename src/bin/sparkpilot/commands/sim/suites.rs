@@ -138,3 +138,33 @@ impl Scenarios {
         self.file.as_ref()
     }
 }
+
+/// One of several scenarios.
+#[derive(Args)]
+#[command(next_help_heading = "Scenarios")]
+pub(super) struct Which {
+    /// Which scenario, by its place from 0; the first by default
+    #[arg(long, value_name = "N", conflicts_with = "name")]
+    index: Option<usize>,
+    /// Which scenario, by its name
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+}
+
+impl Which {
+    /// The one of these that is asked for.
+    ///
+    /// # Errors
+    ///
+    /// That there is none.
+    pub(super) fn of<'a>(&self, scenarios: &'a [Scenario]) -> Result<&'a Scenario, String> {
+        let n = scenarios.len();
+        if let Some(name) = &self.name {
+            let found = scenarios.iter().find(|scenario| scenario.name == *name);
+            return found.ok_or_else(|| format!("none of {n} scenarios is named `{name}`"));
+        }
+        let index = self.index.unwrap_or(0);
+        let beyond = || format!("there are {n} scenarios, counted from 0; none is number {index}");
+        scenarios.get(index).ok_or_else(beyond)
+    }
+}
