@@ -15,8 +15,8 @@ cargo xtask <command>
                         run all benchmarks and write a record under benches/records;
                         --filter and --quick make a partial record, which git ignores
   ci [--skip STEP]…     every check, in order: fmt, clippy, test, doc, tidy, cuda, kernels,
-                        onnx-suite, sanitize, fuzz, aarch64, test-release, example, mpi; with CI
-                        set, what the machine cannot run is an error
+                        onnx-suite, sanitize, fuzz, aarch64, test-release, example, dist, mpi;
+                        with CI set, what the machine cannot run is an error
   kernels               every .cu file for four architectures: spills, registers, shared
                         memory, claimed instructions; NVIDIA's compiler comes from PyPI
   onnx-suite            the ONNX project's own tests and random models run by onnxruntime,
@@ -30,6 +30,12 @@ cargo xtask <command>
                         every fuzz target, or one, for 60 s each, guided by coverage
   mpi                   the program of mpi/ with this machine's Open MPI, which has to be
                         installed with libclang, and its tests on 1 to 8 real ranks
+  dist [--target TRIPLE]… [--check]
+                        target/dist/release: the program for x86-64 and Arm, linked to glibc
+                        2.28, as .tar.gz and .deb, with SHA256SUMS; --check runs what was
+                        packed, under qemu and in a clean Debian; the linker comes from PyPI
+  dist --quick          the same packages of what `cargo build --release` left, twice, and
+                        whether every crate is as deny.toml allows: seconds, and no release
   aarch64               tests of Arm's vector code under qemu, which has to be installed
   tidy [--write]        layer edges, headers, generated pages and the other rules of
                         xtask/src/tidy; --write brings generated pages up to date
