@@ -34,7 +34,8 @@ cargo xtask <command>
                         target/dist/release: the program for x86-64 and Arm, linked to glibc
                         2.28, as .tar.gz and .deb, with SHA256SUMS; --check runs what was
                         packed, under qemu and in a clean Debian; the linker comes from PyPI
-  dist --quick          the same packages of what `cargo build --release` left, twice, and
+  dist --quick [--check]
+                        the same packages of what `cargo build --release` left, twice, and
                         whether every crate is as deny.toml allows: seconds, and no release
   aarch64               tests of Arm's vector code under qemu, which has to be installed
   tidy [--write]        layer edges, headers, generated pages and the other rules of

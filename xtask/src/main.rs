@@ -134,13 +134,14 @@ fn run(words: Vec<String>) -> Result<(), Error> {
             mpi::run(&Workspace::load()?)
         }
         Some("dist") => {
+            let is_checked = args.flag("--check");
             if args.flag("--quick") {
                 args.finish()?;
-                return dist::quick(&Workspace::load()?);
+                return dist::quick(&Workspace::load()?, is_checked);
             }
             let options = dist::Options {
                 targets: values(&mut args, "--target")?,
-                is_checked: args.flag("--check"),
+                is_checked,
             };
             args.finish()?;
             dist::run(&Workspace::load()?, &options)

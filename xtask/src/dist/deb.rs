@@ -49,30 +49,45 @@ impl About {
     }
 }
 
-/// Writes the package; `folder` is where its files are laid out and must not be there.
-///
-/// # Errors
-///
-/// What dpkg-deb refuses, files that cannot be written.
-pub(super) fn pack(
-    folder: &Path,
-    content: &Content,
-    about: &About,
-    target: Target,
-    package: &Path,
-    epoch: u64,
-) -> Result<(), Error> {
-    fill(&folder.join("usr"), content, Style::Debian)?;
-    let sums = sums(folder)?;
-    put(&folder.join("DEBIAN/md5sums"), sums.as_bytes(), 0o644)?;
-    let control = control(about, target, installed_bytes(&folder.join("usr"))?);
-    put(&folder.join("DEBIAN/control"), control.as_bytes(), 0o644)?;
-    let mut dpkg = Command::new("dpkg-deb");
-    dpkg.env("SOURCE_DATE_EPOCH", epoch.to_string())
-        .env("LC_ALL", "C");
-    // Ubuntu's own default is zstd, which Debian 11 does not read.
-    dpkg.args(["--root-owner-group", "-Zxz", "--build"]);
-    command::run(dpkg.arg(folder).arg(package))
+/// How long a package is compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Effort {
+    /// As small as Debian's packages are.
+    Release,
+    /// A quarter of the time, for packages that are looked at and thrown away.
+    Trial,
+}
+
+impl About {
+    /// Writes the package; `folder` is where its files are laid out and must not be there. Times in it are `epoch`.
+    ///
+    /// # Errors
+    ///
+    /// What dpkg-deb refuses, files that cannot be written.
+    pub(super) fn pack(
+        &self,
+        folder: &Path,
+        content: &Content,
+        target: Target,
+        package: &Path,
+        (epoch, effort): (u64, Effort),
+    ) -> Result<(), Error> {
+        fill(&folder.join("usr"), content, Style::Debian)?;
+        let sums = sums(folder)?;
+        put(&folder.join("DEBIAN/md5sums"), sums.as_bytes(), 0o644)?;
+        let control = control(self, target, installed_bytes(&folder.join("usr"))?);
+        put(&folder.join("DEBIAN/control"), control.as_bytes(), 0o644)?;
+        let level = match effort {
+            Effort::Release => "-z6",
+            Effort::Trial => "-z1",
+        };
+        let mut dpkg = Command::new("dpkg-deb");
+        dpkg.env("SOURCE_DATE_EPOCH", epoch.to_string())
+            .env("LC_ALL", "C");
+        // Ubuntu's own default is zstd, which Debian 11 does not read.
+        dpkg.args(["--root-owner-group", "-Zxz", level, "--build"]);
+        command::run(dpkg.arg(folder).arg(package))
+    }
 }
 
 fn control(about: &About, target: Target, n_bytes: u64) -> String {
@@ -184,15 +199,10 @@ mod tests {
         let package = |name: &str| {
             let package = folder.join(format!("{name}.deb"));
             let about = about("1.0.0");
-            pack(
-                &folder.join(name),
-                &content,
-                &about,
-                TARGETS[0],
-                &package,
-                1_700_000_000,
-            )
-            .unwrap();
+            let when = (1_700_000_000, Effort::Trial);
+            about
+                .pack(&folder.join(name), &content, TARGETS[0], &package, when)
+                .unwrap();
             fs::read(package).unwrap()
         };
         let first = package("first");

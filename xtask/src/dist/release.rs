@@ -11,11 +11,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::deb::About;
+use super::deb::{About, Effort};
 use super::pages::Pages;
 use super::stage::{Content, Style};
 use super::targets::Target;
-use super::{checksums, deb, licences, stage, tarball};
+use super::{checksums, licences, stage, tarball};
 use crate::command;
 use crate::error::Error;
 use crate::workspace::Workspace;
@@ -44,6 +44,7 @@ pub(super) struct Release<'w> {
     pub(super) workspace: &'w Workspace,
     pub(super) parts: PathBuf,
     pub(super) folder: PathBuf,
+    pub(super) effort: Effort,
 }
 
 impl Release<'_> {
@@ -71,13 +72,12 @@ impl Release<'_> {
         let version = about.debian_version();
         let name = format!("sparkpilot_{version}_{}", target.debian);
         let deb = self.folder.join(format!("{name}.deb"));
-        deb::pack(
+        about.pack(
             &self.parts.join(&name),
             &content,
-            &about,
             target,
             &deb,
-            epoch,
+            (epoch, self.effort),
         )?;
         Ok(Packed {
             target,

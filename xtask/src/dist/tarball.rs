@@ -21,7 +21,7 @@ pub(super) fn pack(folder: &Path, name: &str, archive: &Path, epoch: u64) -> Res
     tar.args(["--create", "--format=gnu", "--sort=name"]);
     tar.args(["--owner=0", "--group=0", "--numeric-owner"]);
     tar.arg(format!("--mtime=@{epoch}"));
-    tar.arg("--use-compress-program=gzip -9 -n");
+    tar.arg("--use-compress-program=gzip -n");
     tar.arg("--file").arg(archive);
     tar.arg("--directory").arg(folder).arg(name);
     command::run(&mut tar)
