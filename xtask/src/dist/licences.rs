@@ -163,7 +163,9 @@ fn plain(page: &str) -> String {
 
 /// Crates with their terms, then every text once. Texts that differ in nothing but where lines are broken are one.
 fn text(crates: &[Linked]) -> String {
-    let mut list = String::from("This program holds these crates and libraries:\n\n");
+    let mut list = String::from(
+        "This program holds these crates and libraries. Their texts are below; some crates bring none, only the name of their terms.\n\n",
+    );
     let mut carried: BTreeMap<String, (&str, Vec<&str>)> = BTreeMap::new();
     for linked in crates {
         list.push_str(&format!("{}: {}\n", linked.name, linked.terms));

@@ -189,7 +189,15 @@ fn chosen(names: &[String]) -> Result<Vec<Target>, Error> {
             Error::Usage(format!("no target `{name}`; there are {known}"))
         })
     };
-    names.iter().map(find).collect()
+    let mut targets = Vec::new();
+    for name in names {
+        let target = find(name)?;
+        // Named twice it would be packed over itself.
+        if !targets.contains(&target) {
+            targets.push(target);
+        }
+    }
+    Ok(targets)
 }
 
 #[cfg(test)]
@@ -200,7 +208,7 @@ mod tests {
     fn unknown_targets_are_refused_and_none_are_all() {
         assert_eq!(chosen(&[]).unwrap(), TARGETS);
         let arm = TARGETS[1].triple.to_owned();
-        assert_eq!(chosen(&[arm]).unwrap(), [TARGETS[1]]);
+        assert_eq!(chosen(&[arm.clone(), arm]).unwrap(), [TARGETS[1]]);
         let error = chosen(&["windows".to_owned()]).unwrap_err().to_string();
         assert!(error.contains("aarch64-unknown-linux-gnu"), "{error}");
     }
