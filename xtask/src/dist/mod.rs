@@ -68,7 +68,7 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<(), Error>
     let mut programs = Vec::new();
     for target in targets {
         let program = toolchain::build(workspace, target)?;
-        program::check(&program, target, &workspace.root)?;
+        program::check(&program, target, &toolchain::folders(workspace)?)?;
         programs.push((target, program));
     }
     let pages = pages::of_first_that_runs(&programs, &host)?;

@@ -8,7 +8,7 @@
 //! ```
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::targets::{GLIBC, Target};
@@ -33,7 +33,11 @@ const LIBRARIES: [&str; 7] = [
 /// # Errors
 ///
 /// [`Error::Promise`] with the first promise it breaks.
-pub(super) fn check(program: &Path, target: Target, root: &Path) -> Result<(), Error> {
+pub(super) fn check(
+    program: &Path,
+    target: Target,
+    folders: &[(PathBuf, &str)],
+) -> Result<(), Error> {
     let broken = |why: String| Error::Promise {
         path: program.to_owned(),
         why,
@@ -53,11 +57,13 @@ pub(super) fn check(program: &Path, target: Target, root: &Path) -> Result<(), E
     let text = command::output_of(readelf.arg(program))?;
     let newest = asks_for(&text, target).map_err(broken)?;
     let bytes = fs::read(program).map_err(Error::io("read", program))?;
-    let folder = root.display().to_string();
-    if holds(&bytes, folder.as_bytes()) {
-        return Err(broken(format!(
-            "it names {folder}, a folder of this machine"
-        )));
+    for (folder, _) in folders {
+        let folder = folder.display().to_string();
+        if holds(&bytes, folder.as_bytes()) {
+            return Err(broken(format!(
+                "it names {folder}, a folder of this machine"
+            )));
+        }
     }
     println!(
         "{}: {:.1} MB, glibc {}.{}",

@@ -61,13 +61,28 @@ pub(super) fn build(workspace: &Workspace, target: Target) -> Result<PathBuf, Er
     Ok(program.join("sparkpilot"))
 }
 
-/// Names for the folders of this machine, in the order in which rustc tries them: the last that fits.
-fn without_paths(workspace: &Workspace) -> Result<String, Error> {
+/// Folders of this machine whose files are compiled into the program, each with the name that stands there instead: crates,
+/// the standard library's source where rustup has it, and this workspace.
+///
+/// # Errors
+///
+/// [`Error::Usage`] where there is no home folder; what rustc refuses.
+pub(super) fn folders(workspace: &Workspace) -> Result<[(PathBuf, &'static str); 3], Error> {
     let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = home.or_else(|| std::env::home_dir().map(|home| home.join(".cargo")));
     let home = home.ok_or_else(|| Error::Usage("there is no home folder for cargo".to_owned()))?;
-    let from = [(home.as_path(), "cargo"), (&workspace.root, "sparkpilot")];
-    let flags = from.map(|(path, name)| format!("--remap-path-prefix={}={name}", path.display()));
+    let sysroot = command::output_of(Command::new("rustc").args(["--print", "sysroot"]))?;
+    Ok([
+        (home, "cargo"),
+        (PathBuf::from(sysroot.trim()), "rust"),
+        (workspace.root.clone(), "sparkpilot"),
+    ])
+}
+
+fn without_paths(workspace: &Workspace) -> Result<String, Error> {
+    let folders = folders(workspace)?;
+    let flags =
+        folders.map(|(path, name)| format!("--remap-path-prefix={}={name}", path.display()));
     Ok(flags.join(" "))
 }
 
