@@ -15,7 +15,7 @@ cargo xtask <command>
                         run all benchmarks and write a record under benches/records;
                         --filter and --quick make a partial record, which git ignores
   ci [--skip STEP]…     every check: fmt, test, clippy, doc, tidy, cuda, kernels, onnx-suite,
-                        test-release, example in order, and beside those after test: mpi,
+                        test-release, example, dist in order, and beside those after test: mpi,
                         sanitize, fuzz, aarch64; with CI set, what the machine cannot run is
                         an error
   kernels               every .cu file for four architectures: spills, registers, shared
@@ -31,6 +31,13 @@ cargo xtask <command>
                         every fuzz target, or one, for 60 s each, guided by coverage
   mpi                   the program of mpi/ with this machine's Open MPI, which has to be
                         installed with libclang, and its tests on 1 to 8 real ranks
+  dist [--target TRIPLE]… [--check]
+                        target/dist/release: the program for x86-64 and Arm, linked to glibc
+                        2.28, as .tar.gz and .deb, with SHA256SUMS; --check runs what was
+                        packed, under qemu and in a clean Debian; the linker comes from PyPI
+  dist --quick [--check]
+                        the same packages of what `cargo build --release` left, twice, and
+                        whether every crate is as deny.toml allows: seconds, and no release
   aarch64               tests of Arm's vector code under qemu, which has to be installed
   tidy [--write]        layer edges, headers, generated pages and the other rules of
                         xtask/src/tidy; --write brings generated pages up to date

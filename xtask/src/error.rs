@@ -37,6 +37,10 @@ pub(crate) enum Error {
     Tidy { n_findings: usize },
     /// Kernels break the rules of `cargo xtask kernels`; each finding was printed.
     Kernels { n_findings: usize },
+    /// Crates that are used break the rules of `deny.toml`; each finding was printed.
+    Dependencies { n_findings: usize },
+    /// What is to be released does not keep a promise.
+    Promise { path: PathBuf, why: String },
     /// Parts of a step that this machine cannot run, where nothing may be left out.
     LeftOut(LeftOut),
     /// A step of `cargo xtask ci` failed.
@@ -109,6 +113,10 @@ impl fmt::Display for Error {
             Self::Shape { what, field } => write!(f, "{what} lacks a usable `{field}`"),
             Self::Tidy { n_findings } => write!(f, "tidy: {n_findings} finding(s)"),
             Self::Kernels { n_findings } => write!(f, "kernels: {n_findings} finding(s)"),
+            Self::Dependencies { n_findings } => {
+                write!(f, "deny.toml: {n_findings} finding(s)")
+            }
+            Self::Promise { path, why } => write!(f, "`{}`: {why}", path.display()),
             Self::BundleTooLarge {
                 path,
                 n_bytes,

@@ -10,6 +10,7 @@
 //!                 ├─> aarch64         Arm's vector code, under an emulator
 //!                 ├─> sanitize        memory and threads watched while tests run
 //!                 ├─> mpi             training in several processes, on real ranks
+//!                 ├─> dist            what a release consists of
 //!                 ├─> fuzz            parsers on hostile files, guided by coverage
 //!                 └─> bench           run, record, compare, plot
 //! ```
@@ -28,6 +29,7 @@ mod build_and_test;
 mod ci;
 mod circles;
 mod command;
+mod dist;
 mod error;
 mod fuzz;
 mod gpu;
@@ -133,6 +135,19 @@ fn run(words: Vec<String>) -> Result<(), Error> {
         Some("mpi") => {
             args.finish()?;
             mpi::run(&Workspace::load()?)
+        }
+        Some("dist") => {
+            let is_checked = args.flag("--check");
+            if args.flag("--quick") {
+                args.finish()?;
+                return dist::quick(&Workspace::load()?, is_checked);
+            }
+            let options = dist::Options {
+                targets: values(&mut args, "--target")?,
+                is_checked,
+            };
+            args.finish()?;
+            dist::run(&Workspace::load()?, &options)
         }
         Some("fuzz") => {
             let only = args.value("--only")?;

@@ -31,6 +31,7 @@ pub(crate) struct Package {
     pub(crate) is_default: bool,
     /// Whether it may be published; its front page is judged then.
     pub(crate) is_published: bool,
+    pub(crate) version: String,
     pub(crate) description: String,
     pub(crate) keywords: Vec<String>,
     pub(crate) categories: Vec<String>,
@@ -129,6 +130,7 @@ impl Workspace {
             packages.push(Package {
                 // `publish = false` is an empty list of registries, no word of it is null.
                 is_published: package["publish"].is_null(),
+                version: package["version"].as_str().unwrap_or_default().to_owned(),
                 description: package["description"]
                     .as_str()
                     .unwrap_or_default()

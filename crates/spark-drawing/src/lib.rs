@@ -14,6 +14,9 @@
 //! Whatever is given as text is data: pages and pictures escape it, so that a name out of a file
 //! cannot become markup. What is not finite is not drawn.
 //!
+//! Its own code, not a crate of templates or of tables: a page is made of what a report says, text cannot be put in as markup, one table is three
+//! kinds of text, reports have the same bytes wherever they are made, and `xtask` compiles it in a second.
+//!
 //! Deliberately absent: pixels (PNG, GIF), scripts, fonts, and files, which the caller writes.
 //!
 //! ```

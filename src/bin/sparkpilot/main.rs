@@ -80,6 +80,7 @@ enum Command {
     /// Without a model, the built-in networks of openpilot's shapes with random weights are measured.
     #[command(after_help = "Examples:\n  \
         sparkpilot bench\n  \
+        sparkpilot bench --quick                                         whether it works here\n  \
         sparkpilot bench --model driving_vision.onnx --runs 200\n  \
         sparkpilot bench --models-dir openpilot/selfdrive/modeld/models\n  \
         sparkpilot bench --precision all --html report.html")]

@@ -1,4 +1,7 @@
 //! Columns of text for terminals.
+//!
+//! Its own code: scripts read these lines, which have no frames and no colours and do not hang on the terminal's width,
+//! all that a crate of tables would add.
 
 use std::fmt::Write as _;
 

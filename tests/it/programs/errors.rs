@@ -28,6 +28,11 @@ fn numbers_out_of_range_are_wrong_usage_and_name_the_range() {
     }
     refused("bench_supercombo", &["--runs", "0"], &["1..=10000000"]);
     refused("bench_supercombo", &["--runs=-1"], &["--runs"]);
+    refused(
+        "bench_supercombo",
+        &["--quick", "--runs", "3"],
+        &["--quick", "--runs"],
+    );
     refused("bench_supercombo", &["--threads", "0"], &["1..=1024"]);
     refused(
         "bench_supercombo",

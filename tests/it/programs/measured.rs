@@ -42,6 +42,20 @@ fn a_model_that_fails_takes_nothing_from_the_others() {
 }
 
 #[test]
+fn quick_is_three_runs_after_one() {
+    let folder = Folder::new();
+    let [model, json] = [small_model(&folder), folder.path("r.json")];
+    let [model, json] = [&model, &json].map(|path| path.to_string_lossy());
+    let args = ["--quick", "--model", &model, "--json", &json];
+    let outcome = Program::new("bench_supercombo").args(args).run();
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let text = std::fs::read_to_string(&*json).expect("written");
+    let report: Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!(report["settings"]["runs"], 3);
+    assert_eq!(report["settings"]["warmup"], 1);
+}
+
+#[test]
 fn a_place_that_is_none_is_told_before_the_work() {
     let folder = Folder::new();
     let model = small_model(&folder);

@@ -12,7 +12,6 @@
 
 mod compare;
 mod criterion;
-mod date;
 mod machine;
 mod options;
 mod plot;
@@ -22,7 +21,9 @@ mod table;
 mod targets;
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
+use crate::command;
 use crate::error::Error;
 use crate::workspace::Workspace;
 
@@ -55,7 +56,7 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<(), Error>
     }
 
     let record = Record {
-        date: date::today(),
+        date: today()?,
         cases,
     };
     let stem = record::free_stem(&folder, &record.date, options.is_full());
@@ -84,6 +85,12 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<(), Error>
         csv.strip_prefix(&workspace.root).unwrap_or(&csv).display()
     );
     Ok(())
+}
+
+/// Today in UTC, `YYYY-MM-DD`, by the system's own program: a crate of dates would be compiled for one line.
+fn today() -> Result<String, Error> {
+    let date = command::output_of(Command::new("date").args(["-u", "+%Y-%m-%d"]))?;
+    Ok(date.trim().to_owned())
 }
 
 /// Writes to a temporary name and renames, so that a reader never sees half a file.

@@ -14,6 +14,7 @@
 //!               tests of some crates. What computes little is optimised less, members and others
 //! example       the main example on the zoo and, with SPARK_TEST_DATA, on the real models,
 //!               whose outputs must agree with their goldens
+//! dist          the program that `test-release` built, packed as a release is; terms and sources of every crate
 //!
 //! second row, beside the first; its output, when it has ended; folders of its own, aarch64's but for what runs while compiling
 //! mpi           the program for training in several processes, built with this machine's Open MPI, on 1 to 8 real ranks
@@ -24,7 +25,7 @@
 //!
 //! Compilers and tests alone leave a third of two cores idle. The second row begins when `test` has ended, which may be all that
 //! somebody waits for.
-//! `onnx-suite` runs what `test` has built, `example` what `test-release` has.
+//! `onnx-suite` runs what `test` has built, `example` and `dist` what `test-release` has.
 //!
 //! A machine may lack what a step needs: an emulator, a component of rustup, the reference data.
 //! For a person that part is left out, and the summary says so. With `CI` set it fails the step:
@@ -44,6 +45,7 @@ use crate::aarch64;
 use crate::bench::supercombo::{self, Build, Effort};
 use crate::build_and_test;
 use crate::command::{self, cargo};
+use crate::dist;
 use crate::error::{Error, LeftOut};
 use crate::fuzz;
 use crate::kernels;
@@ -75,7 +77,7 @@ struct Step {
 }
 
 /// One after the other.
-const FIRST_ROW: [Step; 10] = [
+const FIRST_ROW: [Step; 11] = [
     Step {
         name: "fmt",
         run: Run::Whole(fmt),
@@ -115,6 +117,10 @@ const FIRST_ROW: [Step; 10] = [
     Step {
         name: "example",
         run: Run::Possible(example),
+    },
+    Step {
+        name: "dist",
+        run: Run::Possible(dist::quick_if_possible),
     },
 ];
 

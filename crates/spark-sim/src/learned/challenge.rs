@@ -11,9 +11,9 @@
 //!        over steps 100 .. 500
 //! ```
 
-use super::mersenne::Mersenne;
+use super::random::{Draws, seed_of};
 use super::tokenizer::{N_BINS, decode, encode};
-use super::{CONTEXT, CONTROL_START, COST_END, DT, STATE_SIZE, Segment, md5};
+use super::{CONTEXT, CONTROL_START, COST_END, DT, STATE_SIZE, Segment};
 use crate::SimError;
 
 /// Temperature of the softmax.
@@ -132,7 +132,7 @@ pub struct Challenge<'a> {
 /// One segment on its way.
 struct Drive<'a> {
     segment: &'a Segment,
-    random: Mersenne,
+    random: Draws,
     steer: Vec<f64>,
     lataccel: Vec<f64>,
     future: FuturePlan,
@@ -213,11 +213,11 @@ impl<'a> Challenge<'a> {
 
     fn start<'s>(&self, segment: &'s Segment) -> Result<Drive<'s>, SimError> {
         segment.check()?;
-        let seed = md5::md5_modulo(segment.name.as_bytes(), 10_000) + self.seed_offset;
+        let seed = seed_of(&segment.name) + self.seed_offset;
         let history = &segment.rows[..CONTEXT];
         Ok(Drive {
             segment,
-            random: Mersenne::new(seed as u32),
+            random: Draws::new(seed as u32),
             steer: history.iter().map(|row| row.steer).collect(),
             lataccel: history.iter().map(|row| row.target_lataccel).collect(),
             future: FuturePlan::default(),

@@ -19,12 +19,11 @@
 mod challenge;
 #[cfg(feature = "model")]
 mod last_step;
-mod md5;
-mod mersenne;
 #[cfg(feature = "model")]
 mod model;
 #[cfg(feature = "model")]
 mod network;
+mod random;
 mod rules;
 mod segment;
 #[cfg(test)]

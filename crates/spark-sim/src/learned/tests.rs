@@ -1,7 +1,7 @@
 //! Learned dynamics: the challenge's random numbers, tokens, sampling and replay.
 
 use super::challenge::sample;
-use super::mersenne::Mersenne;
+use super::random::{Draws, seed_of};
 use super::segment::parse;
 use super::*;
 use crate::SimError;
@@ -47,24 +47,17 @@ fn segment(name: &str, n_rows: usize) -> Segment {
 }
 
 #[test]
-fn md5_answers_of_the_rfc() {
-    let hex = |text: &str| {
-        let digest = md5::md5(text.as_bytes());
-        digest
-            .iter()
-            .map(|b| format!("{b:02x}"))
-            .collect::<String>()
-    };
-    assert_eq!(hex(""), "d41d8cd98f00b204e9800998ecf8427e");
-    assert_eq!(hex("message digest"), "f96b697d7cb7938d525a2f31aaf161d0");
-    let long = "12345678901234567890123456789012345678901234567890123456789012345678901234567890";
-    assert_eq!(hex(long), "57edf4a22be3c955ac49da2e2107b67a");
+fn the_seed_is_the_challenges() {
+    // int(hashlib.md5(name.encode()).hexdigest(), 16) % 10**4
+    for (name, want) in [("", 8_366), ("00000", 5_432), ("message digest", 4_400)] {
+        assert_eq!(seed_of(name), want, "{name}");
+    }
 }
 
 #[test]
 fn the_generator_is_numpys() {
     // numpy.random.seed(0); numpy.random.random_sample(3)
-    let mut random = Mersenne::new(0);
+    let mut random = Draws::new(0);
     for want in [
         0.548_813_503_927_324_8,
         0.715_189_366_372_419_5,
@@ -73,7 +66,7 @@ fn the_generator_is_numpys() {
         assert_eq!(random.uniform(), want);
     }
     // numpy.random.seed(1234); the 700th draw lies beyond the first refill of the state
-    let mut random = Mersenne::new(1234);
+    let mut random = Draws::new(1234);
     let last = (0..700).map(|_| random.uniform()).last();
     assert_eq!(last, Some(0.279_208_435_231_807_3));
 }

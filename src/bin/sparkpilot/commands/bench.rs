@@ -20,6 +20,8 @@ use sparkpilot::zoo::ZooModel;
 const PICTURES: usize = 60;
 /// More runs than these tell nothing new.
 const MOST_RUNS: u64 = 10_000_000;
+/// Runs that are not timed, and runs that are, of `--quick`.
+const QUICK: (usize, usize) = (1, 3);
 /// More threads than any machine of this kind has.
 const MOST_THREADS: u64 = 1024;
 
@@ -70,6 +72,9 @@ pub(crate) struct Arguments {
     /// Where to run: auto, cpu, cuda, cuda:N; SPARK_DEVICE by default
     #[arg(long, value_name = "DEVICE")]
     device: Option<DeviceChoice>,
+    /// Three timed runs of each model after one that is not: whether it works here, not how fast it is
+    #[arg(long, conflicts_with_all = ["runs", "warmup"])]
+    quick: bool,
     /// Timed runs per model
     #[arg(long, default_value_t = 100, value_name = "N", value_parser = count(1, MOST_RUNS))]
     runs: usize,
@@ -101,7 +106,7 @@ pub(crate) struct Arguments {
     /// Write the built-in networks as ONNX files and stop; only --seed goes with it
     #[arg(long, value_name = "DIR", conflicts_with_all = [
         "model", "models_dir", "precision", "mix", "calibration", "exact_activations", "bf16", "fp16", "explain",
-        "profile", "trace", "html", "device", "runs", "warmup", "threads", "isa", "inputs", "dump_outputs",
+        "profile", "trace", "html", "device", "quick", "runs", "warmup", "threads", "isa", "inputs", "dump_outputs",
         "compare", "json",
     ])]
     write_zoo: Option<PathBuf>,
@@ -217,8 +222,10 @@ impl Arguments {
         options.trace = self.trace;
         options.drive_frames = if self.html.is_some() { PICTURES } else { 0 };
         options.device = self.device;
-        options.runs = self.runs;
-        options.warmup = self.warmup;
+        (options.warmup, options.runs) = match self.quick {
+            true => QUICK,
+            false => (self.warmup, self.runs),
+        };
         options.threads = self.threads;
         options.isa = self.isa;
         options.inputs = self.inputs;

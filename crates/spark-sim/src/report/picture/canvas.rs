@@ -1,4 +1,7 @@
 //! Pixels of a few colours: polygons, lines, small text.
+//!
+//! Its own code: GIF and small PNG want numbers of a palette. Libraries draw in millions of colours with soft edges, which
+//! would have to be reduced again, and leave text to another library with fonts.
 
 /// Red, green and blue of every colour.
 pub(super) const PALETTE: [[u8; 3]; 10] = [
