@@ -15,8 +15,8 @@ cargo xtask <command>
                         run all benchmarks and write a record under benches/records;
                         --filter and --quick make a partial record, which git ignores
   ci [--skip STEP]…     every check, in order: fmt, clippy, test, doc, tidy, cuda, kernels,
-                        onnx-suite, sanitize, fuzz, aarch64, test-release, example, mpi; with CI
-                        set, what the machine cannot run is an error
+                        onnx-suite, sanitize, fuzz, aarch64, test-release, example, book, mpi;
+                        with CI set, what the machine cannot run is an error
   kernels               every .cu file for four architectures: spills, registers, shared
                         memory, claimed instructions; NVIDIA's compiler comes from PyPI
   onnx-suite            the ONNX project's own tests and random models run by onnxruntime,
@@ -28,6 +28,10 @@ cargo xtask <command>
   sanitize              memory, kernels and threads under the address and thread sanitisers
   fuzz [--only NAME] [--seconds N]
                         every fuzz target, or one, for 60 s each, guided by coverage
+  book [--check | --write] [--only TEXT] [--programs DIR]
+                        the pages of docs/ as a book in target/book/html, its links checked;
+                        --check runs every command on them and compares what is generated,
+                        --write brings that up to date; mdBook comes from crates.io
   mpi                   the program of mpi/ with this machine's Open MPI, which has to be
                         installed with libclang, and its tests on 1 to 8 real ranks
   aarch64               tests of Arm's vector code under qemu, which has to be installed

@@ -16,10 +16,11 @@
 //!               tests of some crates. What computes little is optimised less, members and others
 //! example       the main example on the zoo and, with SPARK_TEST_DATA, on the real models,
 //!               whose outputs must agree with their goldens
+//! book          every command on the pages, what they say that it prints, the book and its links; needs crates.io the first time
 //! mpi           the program for training in several processes, built with this machine's Open MPI, on 1 to 8 real ranks
 //! ```
 //!
-//! `onnx-suite` runs what `test` has built, `example` what `test-release` has.
+//! `onnx-suite` runs what `test` has built, `example` and `book` what `test-release` has.
 //!
 //! A machine may lack what a step needs: an emulator, a component of rustup, the reference data.
 //! For a person that part is left out, and the summary says so. With `CI` set it fails the step:
@@ -31,6 +32,7 @@ use std::time::{Duration, Instant};
 
 use crate::aarch64;
 use crate::bench::supercombo::{self, Build, Effort};
+use crate::book;
 use crate::build_and_test;
 use crate::command::{self, cargo};
 use crate::error::{Error, LeftOut};
@@ -63,7 +65,7 @@ struct Step {
     run: Run,
 }
 
-const STEPS: [Step; 14] = [
+const STEPS: [Step; 15] = [
     Step {
         name: "fmt",
         run: Run::Whole(fmt),
@@ -115,6 +117,10 @@ const STEPS: [Step; 14] = [
     Step {
         name: "example",
         run: Run::Possible(example),
+    },
+    Step {
+        name: "book",
+        run: Run::Possible(book::run_after_release_tests),
     },
     Step {
         name: "mpi",

@@ -10,6 +10,7 @@
 //!                 ├─> aarch64         Arm's vector code, under an emulator
 //!                 ├─> sanitize        memory and threads watched while tests run
 //!                 ├─> mpi             training in several processes, on real ranks
+//!                 ├─> book            the pages as a book, every command on them
 //!                 ├─> fuzz            parsers on hostile files, guided by coverage
 //!                 └─> bench           run, record, compare, plot
 //! ```
@@ -24,6 +25,7 @@
 mod aarch64;
 mod args;
 mod bench;
+mod book;
 mod build_and_test;
 mod ci;
 mod circles;
@@ -130,6 +132,19 @@ fn run(words: Vec<String>) -> Result<(), Error> {
         Some("mpi") => {
             args.finish()?;
             mpi::run(&Workspace::load()?)
+        }
+        Some("book") => {
+            let options = book::Options {
+                check: args.flag("--check"),
+                write: args.flag("--write"),
+                only: args.value("--only")?,
+                programs: args.value("--programs")?.map(Into::into),
+            };
+            args.finish()?;
+            for what in book::run(&Workspace::load()?, &options)? {
+                println!("left out: {what}");
+            }
+            Ok(())
         }
         Some("fuzz") => {
             let only = args.value("--only")?;

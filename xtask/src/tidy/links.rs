@@ -55,7 +55,7 @@ fn links(text: &str) -> Vec<(usize, &str)> {
 }
 
 /// The path `target` means on a page, relative to the root.
-fn resolve(page: &str, target: &str) -> String {
+pub(crate) fn resolve(page: &str, target: &str) -> String {
     if target.is_empty() {
         return page.to_owned();
     }
