@@ -247,7 +247,7 @@ fn checks(program: &Program<'_>) -> Result<String, Error> {
 fn json(program: &Program<'_>) -> Result<Option<String>, Error> {
     let mut page = format!(
         "# JSON\n\n{NOTE}\n\nThe fields of what commands write with `--json`, as real output holds them: `[]` is every element of a list, `{{}}` every value of a map by names, a type with `?` may be `null`. \
-         A field that is added keeps a schema's number; one that changes or goes raises it. Where no schema is named, the text holds none.\n"
+         Where no schema is named, the text holds none.\n"
     );
     for document in &DOCUMENTS {
         if !program

@@ -25,7 +25,7 @@ use super::pages::{self, Block, Kind};
 use super::programs::Programs;
 
 /// How long one block may take.
-const SECONDS: u32 = 60;
+const SECONDS: u32 = 120;
 /// Blocks that take longer are named.
 const SLOW: Duration = Duration::from_secs(5);
 
@@ -289,7 +289,7 @@ impl Outcome {
             Some(124 | 137) => format!("took longer than {SECONDS} s"),
             Some(code) if code == wanted => {
                 let is_error =
-                    |line: &&str| line.starts_with("error") || line.contains("panicked at");
+                    |line: &&str| line.starts_with("error: ") || line.contains("panicked at");
                 let error = self
                     .printed
                     .lines()

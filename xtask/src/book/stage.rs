@@ -1,7 +1,7 @@
 //! The book's source: the pages of docs/ and of the root in one folder, with links that hold there.
 //!
 //! ```text
-//! docs/book.toml           book.toml
+//! docs/book.toml, .css     book.toml, book.css
 //! docs/**                  src/**
 //! README.md …              src/sparkpilot.md …          the pages of PAGES
 //! [text](../src/lib.rs)    text (`src/lib.rs`)          what is no page of the book
@@ -47,6 +47,7 @@ pub(super) fn stage(
         let from = workspace.root.join(path);
         let to = match path.as_str() {
             "docs/book.toml" => folder.join("book.toml"),
+            "docs/book.css" => folder.join("book.css"),
             _ => folder.join("src").join(&staged),
         };
         let parent = to.parent().unwrap_or(folder);
