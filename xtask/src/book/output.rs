@@ -18,21 +18,27 @@ pub(super) fn matches(page: &str, printed: &str, numbers_vary: bool) -> bool {
     lines_match(&lines(page), &lines(printed))
 }
 
-/// Numbers as `#`; blanks and rules, which numbers push about, as one blank.
+/// Numbers as `#`, but for those in names (`p95`, `fp16`, `x86_64`); blanks, which numbers push about, as one.
 fn without_numbers(line: &str) -> String {
     let mut plain = String::new();
-    let mut previous = ' ';
+    let mut is_name = false;
+    let mut before = ' ';
     for c in line.chars() {
-        let class = match c {
-            '0'..='9' => '#',
+        let joins = |c: char| c.is_alphanumeric() || c == '_';
+        if !joins(before) {
+            is_name = c.is_alphabetic();
+        }
+        before = c;
+        let previous = plain.chars().next_back().unwrap_or(' ');
+        let shown = match c {
+            '0'..='9' if !is_name => '#',
             '.' | ',' if previous == '#' => '#',
             c if c.is_whitespace() => ' ',
             c => c,
         };
-        if !(class == previous && (class == '#' || class == ' ')) {
-            plain.push(class);
+        if !(shown == previous && (shown == '#' || shown == ' ')) {
+            plain.push(shown);
         }
-        previous = class;
     }
     plain.trim_end().to_owned()
 }

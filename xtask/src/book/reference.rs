@@ -16,6 +16,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
+use spark_drawing::markdown::cell;
 
 use crate::error::Error;
 use crate::workspace::Workspace;
@@ -226,6 +227,7 @@ fn checks(program: &Program<'_>) -> Result<String, Error> {
         let mut all = words.to_vec();
         all.extend(["--explain", "all"]);
         let list = program.says(&all)?;
+        page.push_str("\n| check | looks for | described in |\n|---|---|---|\n");
         for line in list.lines().skip(1) {
             let Some(id) = line.split_whitespace().next() else {
                 continue;
@@ -233,10 +235,17 @@ fn checks(program: &Program<'_>) -> Result<String, Error> {
             let mut one = words.to_vec();
             one.extend(["--explain", id]);
             let explained = program.says(&one)?;
-            let _ = write!(
+            let mut lines = explained.lines().map(str::trim);
+            let first = lines.next().unwrap_or_default();
+            let looks_for = first.strip_prefix(&format!("{id}: ")).unwrap_or(first);
+            let more: Vec<&str> = lines
+                .map(|line| line.strip_prefix("described in ").unwrap_or(line))
+                .collect();
+            let _ = writeln!(
                 page,
-                "\n### {id}\n\n```text\n{}\n```\n",
-                explained.trim_end()
+                "| `{id}` | {} | {} |",
+                cell(looks_for),
+                cell(&more.join(" "))
             );
         }
     }
