@@ -32,11 +32,22 @@ pub(super) fn get(tools: &Path) -> Result<PathBuf, Error> {
     Ok(program)
 }
 
-/// Makes a book of `source`, which holds book.toml, in `html`.
-pub(super) fn build(program: &Path, source: &Path, html: &Path) -> Result<(), Error> {
+/// Makes a book of `source`, which holds book.toml, in `html`; returns what mdBook warns of.
+pub(super) fn build(program: &Path, source: &Path, html: &Path) -> Result<Vec<String>, Error> {
     let mut build = Command::new(program);
     build.arg("build").arg(source).arg("--dest-dir").arg(html);
-    // Warnings alone; they are errors of pages.
     build.env("MDBOOK_LOG", "warn");
-    command::run(&mut build)
+    let output = build.output().map_err(|source| Error::Start {
+        command: command::shown(&build),
+        source,
+    })?;
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    if !output.status.success() {
+        println!("{said}");
+        return Err(Error::Command {
+            command: command::shown(&build),
+            code: output.status.code(),
+        });
+    }
+    Ok(said.lines().map(str::to_owned).collect())
 }

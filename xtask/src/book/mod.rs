@@ -111,7 +111,12 @@ fn build(workspace: &Workspace, findings: &mut Vec<Finding>) -> Result<(), Error
     let folder = workspace.target.join("book");
     let program = mdbook::get(&folder.join("tools"))?;
     stage::stage(workspace, &folder.join("source"), findings)?;
-    mdbook::build(&program, &folder.join("source"), &folder.join("html"))?;
+    let warnings = mdbook::build(&program, &folder.join("source"), &folder.join("html"))?;
+    findings.extend(warnings.into_iter().map(|message| Finding {
+        page: "mdbook".to_owned(),
+        line: 0,
+        message,
+    }));
     let n_pages = html::check(&folder.join("html"), findings)?;
     println!("book: {n_pages} pages in {}", folder.join("html").display());
     Ok(())
