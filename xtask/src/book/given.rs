@@ -1,8 +1,8 @@
 //! Files that pages take as given: a network by some name, recorded drives, the record of a Spark.
 //!
 //! ```text
-//! driving_policy.onnx, NET.onnx …   written by `sparkpilot zoo`
-//! dmonitoring.onnx, drives …        of the reference data ($SPARK_TEST_DATA); without it what names them is left out
+//! driving_policy.onnx …             written by `sparkpilot zoo`
+//! NET.onnx, drives …                of the reference data ($SPARK_TEST_DATA); without it what names them is left out
 //! spark.txt …                       a machine tree of spark-hal's tests, made from published dumps, as one file
 //! ```
 //!
@@ -35,7 +35,10 @@ const FILES: [(&str, Source); 12] = [
         "dmonitoring_model.onnx",
         Source::Zoo("dmonitoring_model.onnx"),
     ),
-    ("NET.onnx", Source::Zoo("driving_policy.onnx")),
+    (
+        "NET.onnx",
+        Source::Data("data/models/dmonitoring_0_8_5.onnx"),
+    ),
     (
         "dmonitoring.onnx",
         Source::Data("data/models/dmonitoring_0_8_5.onnx"),
