@@ -11,6 +11,7 @@
 //! `target/release`, where a person's `--check` and `--write` build them first. Deliberately absent: links to other hosts
 //! are not followed.
 
+mod fields;
 mod finding;
 mod given;
 mod html;
