@@ -3,10 +3,8 @@
 //! ```text
 //! {"runs": [{"ms": 1.5}, {"ms": null}], "layers": {"Conv.1": 3}}
 //!
-//! runs         list
-//! runs[]       object
 //! runs[].ms    number?      null in some
-//! layers{}     number       names that are data stand for themselves
+//! layers{}     number       names that are data, not fields
 //! ```
 
 use std::collections::BTreeMap;
@@ -32,7 +30,13 @@ impl Fields {
             Value::Array(_) => "list",
             Value::Object(_) => "object",
         };
-        if !path.is_empty() {
+        // What holds others shows in their places.
+        let holds_others = match value {
+            Value::Array(values) => !values.is_empty(),
+            Value::Object(values) => !values.is_empty(),
+            _ => false,
+        };
+        if !path.is_empty() && !holds_others {
             if !self.types.contains_key(path) {
                 self.order.push(path.to_owned());
             }
@@ -107,8 +111,6 @@ mod tests {
             .collect();
         for line in [
             "schema text",
-            "list list",
-            "list[] object",
             "list[].x number?",
             "list[].y boolean",
             "of{}[] number",

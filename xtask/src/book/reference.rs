@@ -255,7 +255,7 @@ fn checks(program: &Program<'_>) -> Result<String, Error> {
 /// `None` where files that the commands need are not there.
 fn json(program: &Program<'_>) -> Result<Option<String>, Error> {
     let mut page = format!(
-        "# JSON\n\n{NOTE}\n\nThe fields of what commands write with `--json`, as real output holds them: `[]` is every element of a list, `{{}}` every value of a map by names, a type with `?` may be `null`. \
+        "# JSON\n\n{NOTE}\n\nThe fields of what commands write with `--json`, as real output holds them: `[]` is every element of a list, `{{}}` every value of a map by names, a type with `?` may be `null`, and `null` alone is what the machine or file at hand does not tell. \
          Where no schema is named, the text holds none.\n"
     );
     for document in &DOCUMENTS {

@@ -25,7 +25,7 @@ use super::pages::{self, Block, Kind};
 use super::programs::Programs;
 
 /// How long one block may take.
-const SECONDS: u32 = 120;
+const SECONDS: u32 = 300;
 /// Blocks that take longer are named.
 const SLOW: Duration = Duration::from_secs(5);
 
