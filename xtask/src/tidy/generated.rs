@@ -168,6 +168,14 @@ mod tests {
     }
 
     #[test]
+    fn the_page_of_this_tree_has_the_table_of_its_records() {
+        let workspace = Workspace::load().expect("this workspace");
+        let table = bench::records_table(&workspace).expect("records");
+        let page = std::fs::read_to_string(workspace.root.join(PAGE)).expect("a page");
+        assert_eq!(stale(&page, &table), []);
+    }
+
+    #[test]
     fn missing_markers_are_found() {
         assert_eq!(stale("# R\n", "| a |\n").len(), 1);
     }
