@@ -111,7 +111,7 @@ fn check(
 fn build(workspace: &Workspace, findings: &mut Vec<Finding>) -> Result<(), Error> {
     let folder = workspace.target.join("book");
     let program = mdbook::get(&folder.join("tools"))?;
-    stage::stage(workspace, &folder.join("source"), findings)?;
+    stage::stage(workspace, &folder.join("source"))?;
     let warnings = mdbook::build(&program, &folder.join("source"), &folder.join("html"))?;
     findings.extend(warnings.into_iter().map(|message| Finding {
         page: "mdbook".to_owned(),

@@ -14,8 +14,6 @@ use crate::error::Error;
 use crate::tidy::resolve;
 use crate::workspace::Workspace;
 
-use super::finding::Finding;
-
 /// Pages of the root, and their names in the book.
 const PAGES: [(&str, &str); 4] = [
     ("README.md", "sparkpilot.md"),
@@ -23,23 +21,13 @@ const PAGES: [(&str, &str); 4] = [
     ("CONTRIBUTING.md", "contributing.md"),
     ("CHANGELOG.md", "changelog.md"),
 ];
-const SUMMARY: &str = "docs/SUMMARY.md";
 
-/// Writes it all anew; a page that the summary does not name is a finding.
-pub(super) fn stage(
-    workspace: &Workspace,
-    folder: &Path,
-    findings: &mut Vec<Finding>,
-) -> Result<(), Error> {
+/// Writes it all anew.
+pub(super) fn stage(workspace: &Workspace, folder: &Path) -> Result<(), Error> {
     if folder.is_dir() {
         fs::remove_dir_all(folder).map_err(Error::io("remove", folder))?;
     }
     let paths = workspace.files()?;
-    let path = workspace.root.join(SUMMARY);
-    let summary = fs::read_to_string(&path).map_err(Error::io("read", &path))?;
-    let listed: Vec<String> = targets(&summary)
-        .map(|target| resolve(SUMMARY, target))
-        .collect();
     for path in &paths {
         let Some(staged) = staged(path) else {
             continue;
@@ -58,13 +46,6 @@ pub(super) fn stage(
         }
         let text = fs::read_to_string(&from).map_err(Error::io("read", &from))?;
         fs::write(&to, with_links(path, &text, &paths)).map_err(Error::io("write", &to))?;
-        if path != SUMMARY && !listed.contains(path) {
-            findings.push(Finding {
-                page: path.clone(),
-                line: 0,
-                message: format!("{SUMMARY} does not name this page"),
-            });
-        }
     }
     Ok(())
 }
@@ -74,15 +55,6 @@ fn staged(path: &str) -> Option<String> {
     let page = PAGES.iter().find(|(page, _)| *page == path);
     let page = page.map(|(_, name)| (*name).to_owned());
     page.or_else(|| path.strip_prefix("docs/").map(str::to_owned))
-}
-
-/// Targets of the links of a text.
-fn targets(text: &str) -> impl Iterator<Item = &str> {
-    let starts = text.match_indices("](");
-    starts.filter_map(|(start, opening)| {
-        let rest = &text[start + opening.len()..];
-        rest.split_once(')').map(|(target, _)| target)
-    })
 }
 
 /// The page with its relative links as they are in the book, blocks of code as they were.
