@@ -95,6 +95,7 @@ impl Page {
         totals: &mut Totals,
         findings: &mut Vec<Finding>,
     ) -> Result<(), Error> {
+        let n_findings = findings.len();
         let mut find = |line: usize, message: String| {
             findings.push(Finding {
                 page: self.path.clone(),
@@ -181,6 +182,10 @@ impl Page {
             let text = with_outputs(&self.text, &changed);
             fs::write(&self.file, text).map_err(Error::io("write", &self.file))?;
             println!("wrote {}", self.path);
+        }
+        // What a page made is worth its room only to somebody who looks for a fault.
+        if findings.len() == n_findings {
+            fs::remove_dir_all(&place.beside).map_err(Error::io("remove", &place.beside))?;
         }
         Ok(())
     }
