@@ -57,7 +57,7 @@ const DOCUMENTS: [Document; 11] = [
     },
     Document {
         what: "a measurement",
-        words: "bench --model driving_policy.onnx --runs 3 --warmup 1 --json OUT",
+        words: "bench --precision fp32,fp16 --runs 2 --warmup 1 --json OUT",
     },
     Document {
         what: "weights in another format",
