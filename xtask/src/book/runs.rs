@@ -305,9 +305,14 @@ impl Outcome {
             Some(code) => format!("ended with {code}, not with {wanted}"),
             None => "was ended by a signal".to_owned(),
         };
-        let last: Vec<&str> = self.printed.trim_end().lines().rev().take(3).collect();
-        let last: Vec<&str> = last.into_iter().rev().collect();
-        Some(format!("{ending}: {}", last.join(" | ")))
+        // The error, or the end: a usage stands behind the former.
+        let is_error = |line: &&str| line.starts_with("error");
+        let said = self.printed.lines().find(is_error);
+        let said = said.or_else(|| self.printed.trim_end().lines().last());
+        Some(format!(
+            "{ending}: {}",
+            said.unwrap_or("nothing was printed")
+        ))
     }
 }
 
