@@ -15,8 +15,8 @@ cargo xtask <command>
                         run all benchmarks and write a record under benches/records;
                         --filter and --quick make a partial record, which git ignores
   ci [--skip STEP]…     every check: fmt, test, clippy, doc, tidy, cuda, kernels, onnx-suite,
-                        test-release, example, dist in order, and beside those after test: mpi,
-                        sanitize, fuzz, aarch64; with CI set, what the machine cannot run is
+                        test-release, example, dist, book in order, and beside those after test:
+                        mpi, sanitize, fuzz, aarch64; with CI set, what the machine cannot run is
                         an error
   kernels               every .cu file for four architectures: spills, registers, shared
                         memory, claimed instructions; NVIDIA's compiler comes from PyPI
@@ -29,6 +29,10 @@ cargo xtask <command>
   sanitize              memory, kernels and threads under the address and thread sanitisers
   fuzz [--only NAME] [--seconds N]
                         every fuzz target, or one, for 60 s each, guided by coverage
+  book [--check | --write] [--only TEXT] [--programs DIR]
+                        the pages of docs/ as a book in target/book/html, its links checked;
+                        --check runs every command on them and compares what is generated,
+                        --write brings that up to date; mdBook comes from crates.io
   mpi                   the program of mpi/ with this machine's Open MPI, which has to be
                         installed with libclang, and its tests on 1 to 8 real ranks
   dist [--target TRIPLE]… [--check]

@@ -35,6 +35,8 @@ pub(crate) enum Error {
     Shape { what: String, field: String },
     /// Rules of `cargo xtask tidy` are broken; each was printed.
     Tidy { n_findings: usize },
+    /// Pages of the book are wrong; each finding was printed.
+    Book { n_findings: usize },
     /// Kernels break the rules of `cargo xtask kernels`; each finding was printed.
     Kernels { n_findings: usize },
     /// Crates that are used break the rules of `deny.toml`; each finding was printed.
@@ -112,6 +114,7 @@ impl fmt::Display for Error {
             Self::Json { what, source } => write!(f, "{what} is no valid JSON: {source}"),
             Self::Shape { what, field } => write!(f, "{what} lacks a usable `{field}`"),
             Self::Tidy { n_findings } => write!(f, "tidy: {n_findings} finding(s)"),
+            Self::Book { n_findings } => write!(f, "book: {n_findings} finding(s)"),
             Self::Kernels { n_findings } => write!(f, "kernels: {n_findings} finding(s)"),
             Self::Dependencies { n_findings } => {
                 write!(f, "deny.toml: {n_findings} finding(s)")

@@ -11,6 +11,7 @@
 //!                 ├─> sanitize        memory and threads watched while tests run
 //!                 ├─> mpi             training in several processes, on real ranks
 //!                 ├─> dist            what a release consists of
+//!                 ├─> book            the pages as a book, every command on them
 //!                 ├─> fuzz            parsers on hostile files, guided by coverage
 //!                 └─> bench           run, record, compare, plot
 //! ```
@@ -25,6 +26,7 @@
 mod aarch64;
 mod args;
 mod bench;
+mod book;
 mod build_and_test;
 mod ci;
 mod circles;
@@ -148,6 +150,19 @@ fn run(words: Vec<String>) -> Result<(), Error> {
             };
             args.finish()?;
             dist::run(&Workspace::load()?, &options)
+        }
+        Some("book") => {
+            let options = book::Options {
+                check: args.flag("--check"),
+                write: args.flag("--write"),
+                only: args.value("--only")?,
+                programs: args.value("--programs")?.map(Into::into),
+            };
+            args.finish()?;
+            for what in book::run(&Workspace::load()?, &options)? {
+                println!("left out: {what}");
+            }
+            Ok(())
         }
         Some("fuzz") => {
             let only = args.value("--only")?;

@@ -31,7 +31,7 @@ use machine::Machine;
 use record::Record;
 
 pub(crate) use options::Options;
-pub(crate) use table::readme_table;
+pub(crate) use table::records_table;
 
 /// Runs the benchmarks and writes the record.
 ///

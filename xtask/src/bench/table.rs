@@ -1,4 +1,4 @@
-//! The README's table: the models of the newest full record of every machine.
+//! The table of docs/measured.md: the models of the newest full record of every machine.
 //!
 //! Only cases named `supercombo/<model>/<precision>/<device>/<threads>` are rows; the rest
 //! of a record is for its readers under `benches/records`.
@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::workspace::Workspace;
 
 /// Markdown, ending in a newline.
-pub(crate) fn readme_table(workspace: &Workspace) -> Result<String, Error> {
+pub(crate) fn records_table(workspace: &Workspace) -> Result<String, Error> {
     let records = workspace.root.join("benches/records");
     let mut newest = Vec::new();
     for slug in folders(&records)? {
@@ -73,7 +73,7 @@ fn render(newest: &[(String, String, Record)]) -> String {
     // Machine, commit and compiler stand in the text file each row leads to.
     table.push('\n');
     for (idx, (slug, stem, _)) in newest.iter().enumerate() {
-        let _ = writeln!(table, "[{}]: benches/records/{slug}/{stem}.txt", idx + 1);
+        let _ = writeln!(table, "- [{}] `benches/records/{slug}/{stem}.txt`", idx + 1);
     }
     table
 }
@@ -106,7 +106,7 @@ mod tests {
         let row = "| dmonitoring | fp32 | cpu | 2 | 12.25 | 13.00 | 40.00 | 3.90 | [1] |";
         assert!(table.contains(row), "{table}");
         assert!(!table.contains("gemm"));
-        assert!(table.contains("[1]: benches/records/pc-2c/2026-11-20.txt"));
+        assert!(table.contains("- [1] `benches/records/pc-2c/2026-11-20.txt`"));
     }
 
     #[test]

@@ -15,6 +15,7 @@
 //! example       the main example on the zoo and, with SPARK_TEST_DATA, on the real models,
 //!               whose outputs must agree with their goldens
 //! dist          the program that `test-release` built, packed as a release is; terms and sources of every crate
+//! book          every command on the pages, what they say that it prints, the book and its links; needs crates.io the first time
 //!
 //! second row, beside the first; its output, when it has ended; folders of its own, aarch64's but for what runs while compiling
 //! mpi           the program for training in several processes, built with this machine's Open MPI, on 1 to 8 real ranks
@@ -25,7 +26,7 @@
 //!
 //! Compilers and tests alone leave a third of two cores idle. The second row begins when `test` has ended, which may be all that
 //! somebody waits for.
-//! `onnx-suite` runs what `test` has built, `example` and `dist` what `test-release` has.
+//! `onnx-suite` runs what `test` has built, `example`, `dist` and `book` what `test-release` has.
 //!
 //! A machine may lack what a step needs: an emulator, a component of rustup, the reference data.
 //! For a person that part is left out, and the summary says so. With `CI` set it fails the step:
@@ -43,6 +44,7 @@ use summary::Summary;
 
 use crate::aarch64;
 use crate::bench::supercombo::{self, Build, Effort};
+use crate::book;
 use crate::build_and_test;
 use crate::command::{self, cargo};
 use crate::dist;
@@ -77,7 +79,7 @@ struct Step {
 }
 
 /// One after the other.
-const FIRST_ROW: [Step; 11] = [
+const FIRST_ROW: [Step; 12] = [
     Step {
         name: "fmt",
         run: Run::Whole(fmt),
@@ -121,6 +123,10 @@ const FIRST_ROW: [Step; 11] = [
     Step {
         name: "dist",
         run: Run::Possible(dist::quick_if_possible),
+    },
+    Step {
+        name: "book",
+        run: Run::Possible(book::run_after_release_tests),
     },
 ];
 

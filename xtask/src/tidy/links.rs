@@ -1,8 +1,10 @@
-//! Rule `link`: a relative link in a Markdown page leads to a file, and to a heading in it.
+//! Rule `link`: a relative link in a Markdown page leads to a file, and to a heading in it; the summary of the book leads to
+//! every page of docs/.
 
 use super::tree::{Finding, TextFile, Tree};
 
 const RULE: &str = "link";
+const SUMMARY: &str = "docs/SUMMARY.md";
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -30,7 +32,26 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
             }
         }
     }
+    findings.extend(missing_in_summary(tree));
     findings
+}
+
+fn missing_in_summary(tree: &Tree) -> Vec<Finding> {
+    let Some(summary) = tree.file(SUMMARY) else {
+        return Vec::new();
+    };
+    let targets = links(&summary.text).into_iter();
+    let listed: Vec<String> = targets
+        .map(|(_, target)| resolve(SUMMARY, target))
+        .collect();
+    let pages = tree.files.iter().filter(|file| {
+        file.is_markdown() && file.path.starts_with("docs/") && file.path != SUMMARY
+    });
+    let missing = pages.filter(|page| !listed.contains(&page.path));
+    let message = format!("{SUMMARY} does not name this page");
+    missing
+        .map(|page| Finding::new(RULE, &page.path, 0, &message))
+        .collect()
 }
 
 /// Targets of `[text](target)` outside fenced code, with their line.
@@ -55,7 +76,7 @@ fn links(text: &str) -> Vec<(usize, &str)> {
 }
 
 /// The path `target` means on a page, relative to the root.
-fn resolve(page: &str, target: &str) -> String {
+pub(crate) fn resolve(page: &str, target: &str) -> String {
     if target.is_empty() {
         return page.to_owned();
     }
@@ -119,6 +140,14 @@ mod tests {
         );
         finds("# Here\n[up](#here) [b](b.md#the-b-page-again)\n", 0);
         finds("```\n[x](none.md)\n```\n", 0);
+    }
+
+    #[test]
+    fn a_page_that_the_summary_does_not_name_is_found() {
+        let page = ("docs/a.md", "# A\n");
+        let summary = |text| Tree::of(&[page, ("docs/SUMMARY.md", text)]);
+        assert_eq!(check(&summary("- [A](a.md)\n")), []);
+        assert_eq!(check(&summary("- A\n")).len(), 1);
     }
 
     #[test]

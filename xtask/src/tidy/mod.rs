@@ -28,6 +28,7 @@ mod words;
 
 use crate::error::Error;
 use crate::workspace::Workspace;
+pub(crate) use links::resolve;
 use tree::{Finding, Tree};
 
 /// Checks every rule, or with `write` first brings generated pages up to date.
