@@ -53,6 +53,10 @@ fn every_report_is_as_its_schema_says() {
     let mut all = vec![
         report(&["info", "--json"], &[0]),
         report(&["doctor", "--json"], &[0]),
+        report(&["doctor", "--load", "1s", "--json"], &[0, 4]),
+        report(&["doctor", "--hardware", "--json"], &[0, 1]),
+        report(&["doctor", "--verify", "--json"], &[0]),
+        report(&["monitor", "--status", "--form", "json"], &[0]),
         report(&["inspect", model, "--json"], &[0]),
         report(&["inspect", open, "--json"], &[0]),
         report(&["run", model, "--json"], &[0]),
@@ -146,8 +150,10 @@ fn every_report_is_as_its_schema_says() {
         .iter()
         .map(|report| report["schema"].as_str().expect("a name").to_owned());
     let mut named: BTreeSet<String> = named.collect();
-    // Held against their files where networks are trained, where adapters are, and where the reference data are.
+    // Held against their files where networks are trained, where adapters are, where machines are in trouble, and where the
+    // reference data are.
     let elsewhere = [
+        "sparkpilot-anomaly/1",
         "spark-finetune/2",
         "sparkpilot-adapter/1",
         "sparkpilot-adapter-diff/1",
@@ -184,6 +190,16 @@ fn every_json_says_in_its_help_which_schema_it_has() {
                 .and_then(|(_, behind)| behind.split_once(')'));
             let (name, _) =
                 name.unwrap_or_else(|| panic!("{leaf}: {option}names no schema: {help}"));
+            assert!(
+                schema::file_of(name).is_file(),
+                "{leaf}: {name} has no file"
+            );
+            told.insert(name.to_owned());
+        }
+        // Of another option, or of lines.
+        let others = help.split("schema ").skip(1);
+        let names = others.filter_map(|behind| behind.split([')', ',']).next());
+        for name in names.filter(|name| name.starts_with("spark")) {
             assert!(
                 schema::file_of(name).is_file(),
                 "{leaf}: {name} has no file"

@@ -11,7 +11,7 @@ use serde_json::Value;
 use spark_testing::{Age, StandIn};
 use sparkpilot::hal::monitor::{Look, utc};
 
-use super::{Folder, Program, Running};
+use super::{Folder, Program, Running, schema};
 
 const NO_DRIVER: &str = "init = no_driver\n";
 const GB10: &str = "device\nname = NVIDIA GB10\nutilization = 97,0\ntemperature = 50 | 60\npower_mw = 10000\n\
@@ -217,6 +217,7 @@ fn an_anomaly_is_on_the_disk_with_what_came_before_when_the_program_is_killed() 
         .map(|line| serde_json::from_str(line).expect("an object per line"))
         .collect();
     assert_eq!(lines[0]["schema"], "sparkpilot-anomaly/1");
+    lines.iter().for_each(schema::check);
     assert_eq!(lines[0]["crossed"][0]["limit"], "hot");
     assert_eq!(lines[0]["crossed"][0]["words"], "95 C, above 85");
     let celsius = |line: &Value| line["gpus"][0]["temperature_c"].as_u64();

@@ -64,7 +64,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Keep the last five minutes, and write them into this folder when the machine comes into trouble: little memory,
-    /// everything waiting for it, growing swap, a GPU that is hot, held back, stuck at a low clock or silent
+    /// everything waiting for it, growing swap, a GPU that is hot, held back, stuck at a low clock or silent (schema sparkpilot-anomaly/1)
     #[arg(long, value_name = "FOLDER")]
     record_anomalies: Option<PathBuf>,
     /// Offer the newest look to Prometheus, at /metrics of this port of the loopback address; 0 is any free port

@@ -3,7 +3,7 @@
 use super::item::{Item, Part, State};
 
 /// Part, what is to be so, what to run.
-const ITEMS: [(Part, &str, &str); 17] = [
+const ITEMS: [(Part, &str, &str); 16] = [
     (
         Part::Models,
         "openpilot's models are read and planned",
@@ -68,11 +68,6 @@ const ITEMS: [(Part, &str, &str); 17] = [
         Part::Integration,
         "scenarios run, on the device that the settings choose",
         "sparkpilot sim run --suite alks-cut-in --controller pid",
-    ),
-    (
-        Part::Stress,
-        "clocks, power and bandwidth under load are those of a healthy machine",
-        "sparkpilot doctor --load 10s",
     ),
     (
         Part::Stress,

@@ -50,8 +50,26 @@ pub(super) fn items(facts: &Facts, report: &Report) -> Vec<Item> {
             &["gpu.low-power", "gpu.spinning"],
         ),
     ];
+    items.push(under_load(facts, report));
     items.extend(unpublished(facts));
     items
+}
+
+/// By what `--load` measured, or left to a person who has not asked for it.
+fn under_load(facts: &Facts, report: &Report) -> Item {
+    let what = "clocks, power and bandwidth under load are those of a healthy machine";
+    match &facts.load {
+        Some(_) => {
+            let ids = ["load.clocks", "load.power", "load.bandwidth", "load.gemm"];
+            by_checks(report, Part::Stress, what, &ids)
+        }
+        None => item(
+            Part::Stress,
+            what,
+            State::ByHand,
+            "sparkpilot doctor --load 10s; with --hardware it is judged here",
+        ),
+    }
 }
 
 fn item(part: Part, what: &'static str, state: State, said: impl Into<String>) -> Item {
