@@ -238,7 +238,11 @@ fn history_unclean_boot() {
         "systemd-journald[312]: File /var/log/journal/{machine}/system.journal corrupted or uncleanly shut down, renaming"
     );
     let patient = at("2026-03-07T10:00:02", "    2.000001", &words);
-    patient.has(id, Severity::Warning, "uncleanly shut down");
+    patient.has(
+        "history.unclean-boot",
+        Severity::Warning,
+        "uncleanly shut down",
+    );
     let report = patient.examine();
     assert!(
         !report.to_json().contains(machine),

@@ -1,6 +1,7 @@
 //! Logs that contradict each other, lie about the time, or do not prove what they seem to.
 
-use spark_hal::doctor::{Severity, Verdict};
+use spark_hal::doctor::{Facts, Severity, Verdict, examine_facts};
+use spark_hal::{Machine, Sources};
 
 use crate::doctor::Patient;
 use crate::doctor_history::at_noon;
@@ -124,7 +125,8 @@ fn a_spark_without_its_gpu_on_the_bus_is_ill() {
     let healthy = gone.examine();
     assert!(!healthy.to_json().contains("gone from the PCI bus"));
     std::fs::remove_dir_all(gpu).expect("the GPU's folder");
-    let report = gone.examine();
+    let machine = Machine::read(&Sources::files(gone.tree.root()));
+    let report = examine_facts(Facts::of(gone.tree.root(), machine));
     for id in ["gpu.usable", ID] {
         let verdict = report.verdict(id);
         let is_error =

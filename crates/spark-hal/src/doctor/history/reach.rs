@@ -42,6 +42,12 @@ pub(super) fn missing(
             "needs a log of the running boot (since {boot}): {names} ends before it"
         ));
     }
+    if let Some(log) = logs.iter().find(|log| log.is_damaged) {
+        return Some(format!(
+            "needs {} without damage: some of it cannot be followed",
+            log.name
+        ));
+    }
     let back: Vec<&Log> = all
         .iter()
         .copied()
@@ -67,12 +73,6 @@ pub(super) fn missing(
             "needs a log that reaches from a week ago to now: {} ended {}, or /dev/kmsg (root)",
             back[0].name,
             back.iter().filter_map(|log| log.to).max().unwrap_or(boot)
-        ));
-    }
-    if let Some(log) = logs.iter().find(|log| log.is_damaged) {
-        return Some(format!(
-            "needs {} without damage: some of it cannot be followed",
-            log.name
         ));
     }
     let unread = logs.iter().find(|log| log.n_unread * 10 > log.n_read);
