@@ -7,6 +7,7 @@ mod doctor;
 mod doctor_container;
 #[cfg(feature = "nvml")]
 mod doctor_history;
+mod doctor_history_proof;
 #[cfg(feature = "nvml")]
 mod doctor_journal;
 #[cfg(feature = "nvml")]

@@ -30,6 +30,17 @@ pub(super) fn no_gpu(facts: &Facts) -> Option<Verdict> {
     }
 }
 
+/// Whether a DGX Spark's own GPU is not on its PCI bus, which could be read.
+pub(super) fn gpu_is_gone(facts: &Facts) -> bool {
+    let devices = facts.root.entries("/sys/bus/pci/devices");
+    facts.is_spark()
+        && facts.machine.gpus.is_empty()
+        && !facts.machine.platform.is_container
+        && devices
+            .as_value()
+            .is_some_and(|devices| !devices.is_empty())
+}
+
 /// Why a check of unified memory does not run here.
 pub(super) fn no_unified(facts: &Facts) -> Option<Verdict> {
     let gpus = &facts.machine.gpus;

@@ -6,7 +6,7 @@ use crate::doctor::verdict::{Severity, Verdict, found, not_applicable, not_exami
 use crate::reading::Reading;
 use crate::stack::{LibraryName, Verdict as Enough};
 
-use super::applies::{no_gpu, no_unified, other_than_spark};
+use super::applies::{gpu_is_gone, no_gpu, no_unified, other_than_spark};
 
 /// Where the version of the loaded driver comes from.
 const LOADED: &str = "/proc/driver/nvidia/version, else NVML";
@@ -82,7 +82,11 @@ fn loaded(facts: &Facts) -> Verdict {
     }));
     found(
         Severity::Error,
-        "there is an NVIDIA GPU and no driver for it is loaded",
+        if gpu_is_gone(facts) {
+            "no NVIDIA driver is loaded, and the GPU of this DGX Spark is gone from the PCI bus; see gpu.usable"
+        } else {
+            "there is an NVIDIA GPU and no driver for it is loaded"
+        },
         evidence,
         "sudo modprobe nvidia; if that fails, reinstall the driver of your system (DGX OS: \
          sudo apt install --reinstall nvidia-driver-580-open)",

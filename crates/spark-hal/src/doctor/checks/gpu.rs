@@ -8,7 +8,7 @@ use crate::limits::{BUSY_PERCENT, HOT_C, STUCK_MHZ};
 use crate::nvml::{GpuSample, ThrottleReason};
 use crate::reading::Reading;
 
-use super::applies::{no_gpu, other_than_spark};
+use super::applies::{gpu_is_gone, no_gpu, other_than_spark};
 
 pub(super) const CHECKS: &[Examination<Facts>] = &[
     Examination {
@@ -66,6 +66,17 @@ fn usable(facts: &Facts) -> Verdict {
         .cuda_failure
         .as_deref()
         .unwrap_or("no device could be described");
+    if gpu_is_gone(facts) {
+        return found(
+            Severity::Error,
+            "this is a DGX Spark and its GPU is gone from the PCI bus",
+            vec![
+                seen("/sys/bus/pci/devices", "no NVIDIA display device"),
+                seen("CUDA", why),
+            ],
+            "reboot; if it stays away, unplug the power for 60 s, then see history.xid and ask the vendor",
+        );
+    }
     if machine.gpus.is_empty() {
         let listed = if facts.root.entries("/sys/bus/pci/devices").is_value() {
             "no NVIDIA display device"

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! NVRM: Xid (PCI:000f:01:00): 79, ...                                    Xid(79)
+//! NVRM: GPU 000f:01:00.0: RmInitAdapter failed! ...                      GpuLost
 //! NVRM: ... [NV_ERR_NO_MEMORY] ... @ mem_desc.c:1359                     DriverMemory
 //! Out of memory: Killed process 4242 (python3) ...                       OutOfMemory
 //! mlx5_core 0000:01:00.0: AER: PCIe Bus Error: severity=Uncorrectable (Fatal), ...   Pcie(Fatal)
@@ -35,6 +36,8 @@ pub(crate) enum PcieSeverity {
 pub(crate) enum Kind {
     /// NVIDIA's driver reported this number.
     Xid(u32),
+    /// NVIDIA's driver cannot reach or start the GPU, and says no number.
+    GpuLost,
     /// NVIDIA's driver got no memory for itself.
     DriverMemory,
     /// The kernel ended a process for want of memory.
@@ -64,6 +67,8 @@ pub(crate) struct Event {
     pub(crate) kind: Kind,
     /// `None` if its line has no time.
     pub(crate) when: Option<Moment>,
+    /// Microseconds that the kernel had counted since its boot, if its line says so.
+    pub(crate) since_boot_us: Option<i64>,
     /// Its words, without the host's name.
     pub(crate) said: String,
 }
@@ -75,6 +80,7 @@ const MESSAGE_BYTES: usize = 2 << 10;
 pub(super) fn kind_of(message: &str) -> Option<Kind> {
     let message = beginning(message);
     xid(message)
+        .or_else(|| gpu_lost(message))
         .or_else(|| driver_memory(message))
         .or_else(|| out_of_memory(message))
         .or_else(|| pcie(message))
@@ -105,6 +111,15 @@ fn xid(message: &str) -> Option<Kind> {
     Some(Kind::Xid(digits.parse().ok()?))
 }
 
+fn gpu_lost(message: &str) -> Option<Kind> {
+    let is_it = message.starts_with("NVRM: ")
+        && !message.starts_with("NVRM: Xid")
+        && ["RmInitAdapter failed", "fallen off the bus"]
+            .iter()
+            .any(|words| message.contains(words));
+    is_it.then_some(Kind::GpuLost)
+}
+
 fn driver_memory(message: &str) -> Option<Kind> {
     let is_it = message.starts_with("NVRM: ")
         && message.contains("NV_ERR_NO_MEMORY")
@@ -113,14 +128,18 @@ fn driver_memory(message: &str) -> Option<Kind> {
 }
 
 fn out_of_memory(message: &str) -> Option<Kind> {
-    let (of_group, after) =
-        match message.strip_prefix("Memory cgroup out of memory: Killed process ") {
-            Some(after) => (true, after),
-            None => (
-                false,
-                message.strip_prefix("Out of memory: Killed process ")?,
-            ),
-        };
+    const BEGINNINGS: [(&str, bool); 3] = [
+        ("Memory cgroup out of memory: Killed process ", true),
+        ("Out of memory: Killed process ", false),
+        // The sysctl `vm.oom_kill_allocating_task`.
+        (
+            "Out of memory (oom_kill_allocating_task): Killed process ",
+            false,
+        ),
+    ];
+    let (of_group, after) = BEGINNINGS
+        .iter()
+        .find_map(|(words, of_group)| Some((*of_group, message.strip_prefix(words)?)))?;
     let (_, name) = after.split_once(" (")?;
     // A name may hold brackets itself; the kernel's figures follow it.
     let name = name
@@ -135,7 +154,10 @@ fn out_of_memory(message: &str) -> Option<Kind> {
 
 fn pcie(message: &str) -> Option<Kind> {
     // `driver address: AER: ...`; a device without a driver has its bus before the address.
-    let (who, said) = message.split_once(": AER: ")?;
+    // Some kernels say the error without that prefix.
+    let (who, said) = message
+        .split_once(": AER: ")
+        .or_else(|| message.split_once(": PCIe Bus Error: severity="))?;
     let device = who.rsplit(' ').next()?;
     if who.split(' ').count() != 2 || device.parse::<crate::pci::PciAddress>().is_err() {
         return None;
@@ -225,6 +247,23 @@ mod tests {
             ),
             ("NVRM: Xid (PCI:000f:01:00): 31", Some(Kind::Xid(31))),
             ("NVRM: Xid (PCI:000f:01:00): x, 79", None),
+            (
+                "NVRM: GPU 000f:01:00.0: RmInitAdapter failed! (0x23:0x65:1426)",
+                Some(Kind::GpuLost),
+            ),
+            (
+                "NVRM: GPU 000f:01:00.0: GPU has fallen off the bus.",
+                Some(Kind::GpuLost),
+            ),
+            ("app: GPU has fallen off the bus.", None),
+            (
+                "Out of memory (oom_kill_allocating_task): Killed process 42 (x) total-vm:1kB",
+                killed("x", false),
+            ),
+            (
+                "mlx5_core 0000:01:00.0: PCIe Bus Error: severity=Uncorrected (Fatal), type=x",
+                pcie_error(Fatal, "0000:01:00.0"),
+            ),
             ("NVRM: Xid (PCI:000f:01:00): 99999999999999, x", None),
             ("app: NVRM: Xid (PCI:000f:01:00): 79, x", None),
             (

@@ -1,21 +1,24 @@
 //! What has happened on this machine, by the kernel's own words, with dates.
 //!
 //! ```text
-//! the journal's files   text logs   ring buffer   log of the boot
-//!        |                  |            |              |
-//!        v                  v            v              v
-//!      Log (events, reach) --- each tells only of times that those before it do not reach
+//! ring buffer   the journal's files   text logs   log of the boot
+//!     |                  |                |              |
+//!     v                  v                v              v
+//!   Log (events, reach) --- an event that an earlier one has told is not told again
 //!        |
 //!        v
 //!      History: tallies by kind (how often, first, last, the last's words), and what was not read
 //! ```
 //!
-//! One event stands in several logs: what an earlier source covers is not taken from a later one. Every source is
-//! bounded: files, bytes of a file, records, events, time.
+//! One event stands in several logs: it is the same if it is of the same kind and device and either the kernel had
+//! counted the same microseconds or the clocks differ by seconds. That a log reaches over a time says nothing of
+//! what is missing in it. The ring buffer comes first: its time is right though the clock was set later. Every
+//! source is bounded: files, bytes of a file, records, events, time.
 
 mod event;
 mod journal;
 mod log;
+mod reach;
 mod ring;
 mod text;
 mod when;
@@ -28,8 +31,7 @@ pub(super) use log::OF_A_KIND_LIMIT;
 pub(super) use when::{Clock, Moment};
 
 use event::Event;
-use log::Log;
-use when::SLACK_S;
+use when::{SAME_S, SLACK_S};
 
 use crate::root::Root;
 
@@ -37,6 +39,8 @@ use crate::root::Root;
 const KINDS_LIMIT: usize = 512;
 /// How far a clock that was set right after the boot moves what the boot's first lines say.
 const BOOT_SLACK_S: i64 = 5;
+/// How long after a boot disks and journals are recovered.
+const BOOT_BEGIN_S: i64 = 300;
 
 /// How old what happened is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -93,19 +97,25 @@ impl History {
     /// Reads the logs below `root`.
     pub(super) fn read(root: &Root) -> Self {
         let clock = Clock::read(root);
-        let journal = journal::read(root, clock);
+        let mut journal = journal::read(root, clock);
+        for event in &mut journal.unclean {
+            event.when = clock.dated(event.when);
+        }
+        journal.unclean.retain(|event| is_at_a_boot(event, clock));
         let mut hindrances = journal.hindrances;
-        let mut logs: Vec<Log> = journal.log.into_iter().collect();
+        let mut logs = Vec::new();
+        let (ring, why) = match ring::read(root, clock) {
+            Ok(log) => (Some(log), None),
+            Err(why) => (None, why),
+        };
+        logs.extend(journal.log);
         match text::read(root, clock) {
             Ok(log) => logs.push(log),
             Err(why) => hindrances.extend(why),
         }
-        match ring::read(root, clock) {
-            Ok(log) => logs.push(log),
-            Err(why) => hindrances.extend(why),
-        }
+        hindrances.extend(why);
         logs.extend(text::read_boot(root, clock));
-        let missing = missing(&logs, clock, &hindrances);
+        let missing = reach::missing(&logs, ring.as_ref(), clock, &hindrances);
         let mut history = Self {
             tallies: BTreeMap::new(),
             missing,
@@ -113,12 +123,20 @@ impl History {
         for event in &journal.unclean {
             history.add(event, "/var/log/journal", clock);
         }
-        for (number, log) in logs.iter().enumerate() {
+        let mut told: BTreeMap<Kind, Vec<Event>> = BTreeMap::new();
+        for log in ring.iter().chain(&logs) {
+            let mut new = Vec::new();
             for event in &log.events {
-                let is_told = event.kind == Kind::Unclean && is_of_a_boot(event, &journal.unclean);
-                if !is_told && !is_covered(event, &logs[..number]) {
+                let is_wanted = event.kind != Kind::Unclean
+                    || (is_at_a_boot(event, clock) && !is_of_a_boot(event, &journal.unclean));
+                let earlier = told.get(&event.kind).map_or(&[][..], Vec::as_slice);
+                if is_wanted && !is_told(event, earlier) {
                     history.add(event, &log.name, clock);
+                    new.push(event.clone());
                 }
+            }
+            for event in new {
+                told.entry(event.kind.clone()).or_default().push(event);
             }
         }
         history
@@ -164,60 +182,30 @@ fn is_of_a_boot(event: &Event, others: &[Event]) -> bool {
     })
 }
 
-/// Whether an earlier source tells of this time.
-fn is_covered(event: &Event, earlier: &[Log]) -> bool {
-    earlier
-        .iter()
-        .any(|log| match (log.from, log.to, event.when) {
-            (Some(from), Some(to), Some(when)) => from <= when && when <= to.plus(SLACK_S),
-            _ => event.when.is_none(),
-        })
+/// Whether another source has told of the same event: by what the kernel counted, else by the clock.
+fn is_told(event: &Event, earlier: &[Event]) -> bool {
+    let place = |event: &Event| {
+        let xid = event.said.strip_prefix("NVRM: Xid (");
+        xid.and_then(|xid| Some(xid.split_once(')')?.0.to_owned()))
+    };
+    earlier.iter().any(|other| {
+        let is_same_count =
+            event.since_boot_us.is_some() && event.since_boot_us == other.since_boot_us;
+        let times = event.when.zip(other.when);
+        let is_near = times.is_some_and(|(a, b)| a.0.abs_diff(b.0) <= SAME_S.unsigned_abs());
+        other.kind == event.kind && (is_same_count || is_near) && place(other) == place(event)
+    })
 }
 
-/// What of the recent past no log tells.
-fn missing(logs: &[Log], clock: Clock, hindrances: &[String]) -> Option<String> {
-    if logs.is_empty() {
-        let mut needed =
-            "needs the kernel's log: /var/log/kern.log or the journal (group adm reads them), or /dev/kmsg (root)"
-                .to_owned();
-        if !hindrances.is_empty() {
-            needed.push_str(&format!("; {}", hindrances.join("; ")));
-        }
-        return Some(needed);
-    }
-    let (Some(from), Some(boot)) = (clock.recent_from(), clock.boot) else {
-        return Some("needs the time of the boot: btime in /proc/stat".to_owned());
-    };
-    let names: Vec<&str> = logs.iter().map(|log| log.name.as_str()).collect();
-    let names = names.join(", ");
-    let reaches_now = logs
-        .iter()
-        .any(|log| log.to.is_some_and(|to| to.plus(SLACK_S) >= boot));
-    if !reaches_now {
-        return Some(format!(
-            "needs a log of the running boot (since {boot}): {names} ends before it"
-        ));
-    }
-    let reaches_back = logs
-        .iter()
-        .any(|log| log.from.is_some() && (!log.is_cut || log.from <= Some(from)));
-    if !reaches_back {
-        let oldest = logs.iter().filter_map(|log| log.from).min().unwrap_or(boot);
-        return Some(format!(
-            "needs a log of the last seven days: {names} begins {oldest}"
-        ));
-    }
-    if let Some(log) = logs.iter().find(|log| log.is_damaged) {
-        return Some(format!(
-            "needs {} without damage: some of it cannot be followed",
-            log.name
-        ));
-    }
-    let unread = logs.iter().find(|log| log.n_unread * 10 > log.n_read);
-    unread.map(|log| {
-        format!(
-            "needs {} without compression: {} of its messages are compressed",
-            log.name, log.n_unread
-        )
-    })
+/// Whether a recovery is of a boot's begin: later, somebody plugged in or mounted a disk, or a file broke.
+fn is_at_a_boot(event: &Event, clock: Clock) -> bool {
+    let by_clock = event
+        .when
+        .zip(clock.boot)
+        .filter(|(when, boot)| *when >= boot.plus(-BOOT_SLACK_S))
+        .map(|(when, boot)| when.0 - boot.0);
+    let counted = event.since_boot_us.map(|counted| counted / 1_000_000);
+    counted
+        .or(by_clock)
+        .is_none_or(|after| after <= BOOT_BEGIN_S)
 }

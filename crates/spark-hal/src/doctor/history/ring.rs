@@ -39,18 +39,17 @@ pub(super) fn read(root: &Root, clock: Clock) -> Result<Log, Option<String>> {
             Reading::Failed(why) => return Err(Some(why.to_string())),
         }
     };
-    let mut log = Log::new(PATH);
-    // It tells nothing of earlier boots.
-    log.is_cut = true;
+    let mut log = Log::new(PATH, clock);
     for record in text.lines().rev() {
         if let Some((microseconds, message)) = record_of(record) {
             let when = clock.boot.map(|boot| boot.plus(microseconds / 1_000_000));
-            log.add(when, message);
+            log.add(when, Some(microseconds), message);
         }
     }
     if log.n_read == 0 {
         return Err(Some(format!("{PATH} holds no message")));
     }
+    log.alive = clock.now;
     Ok(log)
 }
 

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! 2026-03-01T10:00:00.123456+01:00 host kernel: ...   Full        UTC by its zone
+//! 2026-03-01T10:00:00 host kernel: ...                Local       without a zone
 //! Mar  1 10:00:00 host kernel: ...                    Yearless    the year follows from the line after it
 //! [   12.345678] ...                                  SinceBoot   needs the time of the boot
 //!
@@ -12,19 +13,27 @@
 //! Why both: what still holds (a GPU off the bus) is of the running boot, while a freeze ends its boot, so that
 //! its traces are always in an earlier one. Seven days are this crate's choice.
 //!
-//! A stamp without a zone is taken for UTC, so that dates of such a log are off by the machine's zone. There are no
-//! leap seconds here, and no zone database.
+//! A stamp without a zone is taken for UTC, so that dates of such a log are off by the machine's zone: within a day
+//! of the boot they do not say which boot they are of, unless the kernel's seconds behind them do. What is stamped
+//! after now is not dated. There are no leap seconds here, and no zone database.
 
 use std::fmt;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::root::Root;
 
-const DAY_S: i64 = 86_400;
+pub(super) const DAY_S: i64 = 86_400;
 /// How long an event outside the running boot counts as recent.
 const RECENT_S: i64 = 7 * DAY_S;
 /// How far the clocks of kernel and log may differ where one boot ends and the next begins.
 pub(super) const SLACK_S: i64 = 120;
+/// How far after now a line may be stamped: a clock that was set meanwhile.
+const FUTURE_SLACK_S: i64 = 300;
+/// How far a zone may be from UTC, and of what its distance is a multiple.
+const ZONE_MOST_S: i64 = 14 * 3600;
+const ZONE_STEP_S: i64 = 900;
+/// How far the kernel's seconds and the clock may differ in one boot.
+pub(super) const SAME_S: i64 = 5;
 
 /// A second, counted from 1970-01-01 00:00 UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -96,13 +105,14 @@ impl fmt::Display for Moment {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Stamp {
     Full(Moment),
+    Local(Moment),
     Yearless {
         month: u32,
         day: u32,
         second_of_day: i64,
     },
     SinceBoot {
-        seconds: i64,
+        microseconds: i64,
     },
 }
 
@@ -117,8 +127,8 @@ impl Stamp {
     /// The moment, where the line stands before one that was written at `before`.
     pub(super) fn moment(self, before: Option<Moment>, boot: Option<Moment>) -> Option<Moment> {
         match self {
-            Self::Full(moment) => Some(moment),
-            Self::SinceBoot { seconds } => Some(boot?.plus(seconds)),
+            Self::Full(moment) | Self::Local(moment) => Some(moment),
+            Self::SinceBoot { microseconds } => Some(boot?.plus(microseconds / 1_000_000)),
             Self::Yearless {
                 month,
                 day,
@@ -176,13 +186,16 @@ fn iso(line: &str) -> Option<(Stamp, &str)> {
         None => rest,
     };
     let (zone, rest) = rest.split_once(' ').unwrap_or((rest, ""));
+    if zone.is_empty() {
+        return Some((Stamp::Local(moment), rest));
+    }
     let moment = moment.plus(-zone_seconds(zone)?);
     Some((Stamp::Full(moment), rest))
 }
 
 /// Seconds that a zone is ahead of UTC.
 fn zone_seconds(zone: &str) -> Option<i64> {
-    if zone.is_empty() || zone == "Z" {
+    if zone == "Z" {
         return Some(0);
     }
     let sign = match zone.as_bytes().first()? {
@@ -220,10 +233,20 @@ fn since_boot(line: &str) -> Option<(Stamp, &str)> {
     let (seconds, fraction) = time.trim_start().split_once('.')?;
     let is_plain = fraction.bytes().all(|byte| byte.is_ascii_digit());
     let seconds: u32 = is_plain.then(|| seconds.parse().ok())??;
+    let fraction: i64 = format!("{fraction:0<6}").get(..6)?.parse().ok()?;
     let stamp = Stamp::SinceBoot {
-        seconds: i64::from(seconds),
+        microseconds: i64::from(seconds) * 1_000_000 + fraction,
     };
-    Some((stamp, rest.trim_start()))
+    let rest = rest.trim_start();
+    Some((stamp, behind_caller(rest).unwrap_or(rest)))
+}
+
+/// What follows the thread or CPU (`[ T1234]`, `[    C3]`) that a kernel with `CONFIG_PRINTK_CALLER` names.
+fn behind_caller(text: &str) -> Option<&str> {
+    let (caller, rest) = text.strip_prefix('[')?.split_once(']')?;
+    let number = caller.trim_start().strip_prefix(['T', 'C'])?;
+    let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| rest.trim_start())
 }
 
 /// What time it is on the machine, and since when it runs.
@@ -253,6 +276,28 @@ impl Clock {
             now: by_files.or_else(|| root.is_host().then(by_clock)?),
             boot,
         }
+    }
+
+    /// A time that can be right: not after now.
+    pub(super) fn dated(self, when: Option<Moment>) -> Option<Moment> {
+        let latest = self.now.map(|now| now.plus(FUTURE_SLACK_S));
+        when.filter(|when| latest.is_none_or(|latest| *when <= latest))
+    }
+
+    /// A time without a zone, where the kernel counted these microseconds; `None` where it may be of this boot or
+    /// of the one before.
+    pub(super) fn of_some_zone(self, when: Moment, microseconds: Option<i64>) -> Option<Moment> {
+        let Some(boot) = self.boot else {
+            return Some(when);
+        };
+        let counted = microseconds.map(|microseconds| boot.plus(microseconds / 1_000_000));
+        let is_of_boot = |counted: &Moment| {
+            let ahead = when.0.saturating_sub(counted.0);
+            let rest = ahead.rem_euclid(ZONE_STEP_S);
+            ahead.abs() <= ZONE_MOST_S + SAME_S && rest.min(ZONE_STEP_S - rest) <= SAME_S
+        };
+        let counted = self.dated(counted).filter(is_of_boot);
+        counted.or_else(|| (when.0.abs_diff(boot.0) > DAY_S.unsigned_abs()).then_some(when))
     }
 
     /// Where the recent past begins; `None` if the machine does not tell the time.

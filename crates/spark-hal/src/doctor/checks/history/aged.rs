@@ -26,7 +26,7 @@ pub(super) fn examine(
     is_wanted: impl Fn(&Kind) -> bool,
     judge: impl Fn(&Found<'_>) -> Judgement,
 ) -> Verdict {
-    if let Some(verdict) = no_gpu(facts) {
+    if let Some(verdict) = no_gpu(facts).filter(|_| !facts.is_spark()) {
         return verdict;
     }
     if facts.machine.platform.is_container {
@@ -87,7 +87,7 @@ impl Judgement {
             ),
             Age::Undated => (
                 Severity::Warning,
-                "; the log has no dates, so this may be long ago".to_owned(),
+                "; the log has no dates that tell when, so this may be long ago".to_owned(),
             ),
             Age::Old => (
                 Severity::Note,

@@ -81,7 +81,7 @@ fn driver_memory(facts: &Facts) -> Verdict {
 fn xid(facts: &Facts) -> Verdict {
     examine(
         facts,
-        |kind| matches!(kind, Kind::Xid(_)),
+        |kind| matches!(kind, Kind::Xid(_) | Kind::GpuLost),
         |found| {
             let mut meant: Vec<(u32, XidMeaning, usize)> = found
                 .iter()
@@ -96,7 +96,8 @@ fn xid(facts: &Facts) -> Verdict {
             let action = meant
                 .first()
                 .map_or(XidAction::Nothing, |(_, meaning, _)| meaning.action);
-            let named: Vec<String> = meant
+            let is_lost = found.iter().any(|(kind, _)| **kind == Kind::GpuLost);
+            let mut named: Vec<String> = meant
                 .iter()
                 .take(QUOTED)
                 .map(|(number, meaning, count)| {
@@ -108,6 +109,10 @@ fn xid(facts: &Facts) -> Verdict {
                     )
                 })
                 .collect();
+            let action = if is_lost { XidAction::Reboot } else { action };
+            if is_lost {
+                named.insert(0, "that it cannot reach or start the GPU".to_owned());
+            }
             Judgement {
                 severity: match action {
                     XidAction::Nothing => Severity::Note,

@@ -102,16 +102,18 @@ impl JournalFile {
 
     /// Adds the kernel's messages to `log`, newest first, as long as there is time and `most` are not reached.
     pub(super) fn read_kernel(&mut self, log: &mut Log, most: usize, deadline: Instant) {
+        // When the file's last entry was made, of any program.
+        let tail = self.u64(192).map(|at| at / 1_000_000);
+        let tail = tail.and_then(|at| Some(Moment(i64::try_from(at).ok()?)));
+        log.saw(tail);
         // A file that has no word of the kernel yet has no such data object either.
         let Some(data) = self.data_of(b"_TRANSPORT", b"_TRANSPORT=kernel") else {
             return;
         };
-        let (entries, is_cut) = self.kernel_entries(data, most, log).unwrap_or_default();
-        log.is_cut |= is_cut;
+        let entries = self.kernel_entries(data, most, log).unwrap_or_default();
         let mut not_messages = HashSet::new();
         for offset in entries.into_iter().rev() {
             if Instant::now() >= deadline {
-                log.is_cut = true;
                 return;
             }
             if self.read_entry(offset, log, &mut not_messages).is_none() {
@@ -120,20 +122,13 @@ impl JournalFile {
         }
     }
 
-    /// Where the newest entries of the kernel are, oldest first; whether there are older ones.
-    fn kernel_entries(
-        &mut self,
-        data: u64,
-        most: usize,
-        log: &mut Log,
-    ) -> Option<(VecDeque<u64>, bool)> {
+    /// Where the newest entries of the kernel are, oldest first.
+    fn kernel_entries(&mut self, data: u64, most: usize, log: &mut Log) -> Option<VecDeque<u64>> {
         let mut entries = VecDeque::new();
-        let mut is_cut = false;
-        let mut keep = |entries: &mut VecDeque<u64>, entry| {
+        let keep = |entries: &mut VecDeque<u64>, entry| {
             entries.push_back(entry);
             if entries.len() > most {
                 entries.pop_front();
-                is_cut = true;
             }
         };
         let first = self.u64(data + 40)?;
@@ -171,7 +166,7 @@ impl JournalFile {
             }
             array = next;
         }
-        Some((entries, is_cut))
+        Some(entries)
     }
 
     /// The data object with this value of a field.
@@ -249,7 +244,7 @@ impl JournalFile {
             let payload = self.bytes(data + payload_at, length).unwrap_or_default();
             if let Some(message) = payload.strip_prefix(MESSAGE) {
                 let message = String::from_utf8_lossy(message).into_owned();
-                log.add(when, &message);
+                log.add(when, None, &message);
                 return Some(());
             }
             if not_messages.len() < KNOWN_LIMIT {

@@ -58,13 +58,12 @@ pub(super) fn read(root: &Root, clock: Clock) -> Journal {
         journal
             .unclean
             .extend(files.iter().filter(|file| file.is_unclean).map(unclean));
-        let mut log = Log::new(folder);
+        let mut log = Log::new(folder, clock);
         // A full file ends where the next one begins.
         let mut newer_begins = u64::MAX;
         for (number, file) in files.iter().enumerate() {
             let left = MESSAGES_LIMIT.saturating_sub(log.n_read);
             if number >= FILES_LIMIT || left == 0 || Instant::now() >= deadline {
-                log.is_cut = true;
                 break;
             }
             let end = if file.is_unclean {
@@ -157,6 +156,7 @@ fn unclean(file: &Place) -> Event {
     Event {
         kind: Kind::Unclean,
         when: Some(moment(file.microseconds)),
+        since_boot_us: None,
         said: "a file of the journal that nobody had closed (system@….journal~)".to_owned(),
     }
 }
