@@ -169,3 +169,57 @@ fn long_and_odd_text_takes_no_long_time() {
         begin.elapsed()
     );
 }
+
+#[test]
+fn keys_processes_and_other_spellings_are_taken_out() {
+    let patient = patient()
+        .variable("HOME", "/root")
+        .variable("USER", "root")
+        .variable("SUDO_USER", "zelda");
+    let publication = Publication::of(&patient.facts());
+    for (text, shown) in [
+        (
+            "enx4cbb47030001: up, wlx4cbb47030002",
+            "enx[mac]: up, wlx[mac]",
+        ),
+        ("/data/zelda/x, zelda", "/data/[user]/x, [user]"),
+        ("HF_TOKEN=hf_AbCdEfGh12345678", "HF_TOKEN=[key]"),
+        ("token ghp_abc123def456", "token [key]"),
+        ("github_pat_11ABCDEFG0abc", "[key]"),
+        ("sk-proj-abcd1234efgh5678", "[key]"),
+        ("nvapi-Abcd1234efgh", "[key]"),
+        ("xoxb-1234-abcd", "[key]"),
+        ("AKIAIOSFODNN7EXAMPLE", "[key]"),
+        ("c2VjcmV0IGtleSBvZiBub2JvZHkgYXQ5YWxs", "[key]"),
+        ("HIDDEN-HOST-77 and Hidden-Host-77", "[host] and [host]"),
+        (
+            "S/N 123456, SN: 123456; Serial 123456",
+            "S/N [serial], SN: [serial]; Serial [serial]",
+        ),
+        (
+            "4c-bb-47-0a-0b-0c 4cbb.470a.0b0c 4CBB470A0B0C",
+            "[mac] [mac] [mac]",
+        ),
+        (
+            "NVRM: Xid (PCI:000f:01:00): 31, pid=7, name=secretd, Ch 1",
+            "NVRM: Xid (PCI:000f:01:00): 31, pid=7, name=[process], Ch 1",
+        ),
+        (
+            "Killed process 77 (secretd) UID:1000 x",
+            "Killed process 77 ([process]) UID:[user] x",
+        ),
+        ("C:\\Users\\erin\\x", "C:\\Users\\[user]\\x"),
+        ("host ip-8-8-8-8 up", "host [address] up"),
+        ("nvme-eui.0025385b21404321", "[key]"),
+    ] {
+        assert_eq!(publication.redacted(text), shown);
+    }
+    for plain in [
+        "hf_transfer sk-learn-1.5 enp1s0f0np0 enP7s7 index0123",
+        "ip-10-0-0-1, interface name=eth0, UID:0",
+        "serial console ttyS0, the SN of it",
+        "nvidia-container-toolkit-base-1.17.8-1-and-more-of-it",
+    ] {
+        assert_eq!(publication.redacted(plain), plain);
+    }
+}

@@ -16,7 +16,7 @@
 
 use serde_json::Value;
 
-use crate::reading::{Failure, Reading};
+use crate::reading::{Failure, Reading, quote};
 use crate::root::Root;
 
 use super::verdict::Severity;
@@ -25,6 +25,20 @@ use super::verdict::Severity;
 pub(super) const OWN_TABLE: &str = "/etc/sparkpilot/known-bad.json";
 const BUILT_IN: &str = include_str!("known-bad.json");
 const SCHEMA: &str = "spark-known-bad/1";
+const MEMBERS: [&str; 12] = [
+    "part",
+    "begins",
+    "from",
+    "before",
+    "vendor",
+    "dated_before",
+    "unless_cmdline",
+    "severity",
+    "does",
+    "fix",
+    "source",
+    "date",
+];
 const ROWS_LIMIT: usize = 1000;
 const TEXT_LIMIT: usize = 400;
 
@@ -40,6 +54,8 @@ pub(super) enum BadTable {
         member: &'static str,
         wanted: &'static str,
     },
+    #[error("{OWN_TABLE}, row {row}: there is no member `{member}`")]
+    Unknown { row: usize, member: String },
     #[error("{OWN_TABLE}, row {row}: `{member}` is to be {wanted}")]
     Row {
         row: usize,
@@ -173,6 +189,12 @@ impl Row {
                 numbers => Ok(Some(numbers)),
             },
         };
+        // A misspelt limit would make the row one of every version.
+        let mut members = value.as_object().into_iter().flat_map(|row| row.keys());
+        if let Some(member) = members.find(|member| !MEMBERS.contains(&member.as_str())) {
+            let member = quote(member);
+            return Err(BadTable::Unknown { row, member });
+        }
         let part = needed("part")?;
         let part = Part::NAMES.iter().find(|(name, _)| *name == part);
         let severities = [

@@ -99,6 +99,10 @@ fn tables_that_say_too_little_or_nonsense_are_refused() {
             "severity",
         ),
         ("7".to_owned(), "part"),
+        (
+            format!("{{\"part\": \"ec\", \"begins\": \"1\", \"befor\": \"2\", {rest}}}"),
+            "no member `befor`",
+        ),
     ] {
         let error = with(&row).expect_err(&row).to_string();
         assert!(error.contains("row 1") && error.contains(member), "{error}");

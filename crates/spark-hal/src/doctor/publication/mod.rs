@@ -3,7 +3,8 @@
 //! ```text
 //! known of this machine      host name, user, home folder, serial numbers, machine id, hardware addresses
 //! known by its shape         UUIDs, 32 or 64 hexadecimal digits, MAC addresses and GUIDs, IPv6 addresses, public IPv4 addresses,
-//!                            accounts (user@host), folders of users, what follows the word serial
+//!                            accounts (user@host), folders of users, what follows the word serial, keys of services and
+//!                            long runs of digits and letters, addresses in names of interfaces, processes of Xid and OOM lines
 //! ```
 //!
 //! Every kind becomes a word in brackets that says what stood there. Private IPv4 addresses stay, as they are everybody's and
@@ -13,6 +14,7 @@
 //! What it cannot know: names of other people, machines and projects in text that files of this machine hold. Whoever publishes
 //! a report reads it first.
 
+mod secrets;
 mod shapes;
 
 use std::collections::BTreeSet;
@@ -29,6 +31,8 @@ const IDENTIFIER: &str = "[id]";
 const HARDWARE_ADDRESS: &str = "[mac]";
 const ADDRESS: &str = "[address]";
 const ACCOUNT: &str = "[account]";
+const PROCESS: &str = "[process]";
+const KEY: &str = "[key]";
 
 /// Names that name nobody.
 const COMMON: [&str; 20] = [
@@ -73,7 +77,7 @@ const OF_DEVICES: [(&str, &str, &str); 3] = [
     ("/sys/class/infiniband", "node_guid", HARDWARE_ADDRESS),
 ];
 /// Folders whose next part is a user's name.
-const OF_USERS: [&str; 3] = ["/home/", "/Users/", "/media/"];
+const OF_USERS: [&str; 5] = ["/home/", "/Users/", "/media/", "\\Users\\", "\\users\\"];
 /// Most devices of a folder.
 const DEVICES_LIMIT: usize = 64;
 
@@ -107,7 +111,7 @@ impl Publication {
             .as_deref()
             .and_then(|home| home.rsplit('/').next())
             .map(str::to_owned);
-        let users = [of_home, told("USER"), told("LOGNAME")];
+        let users = [of_home, told("USER"), told("LOGNAME"), told("SUDO_USER")];
         for user in users.into_iter().flatten() {
             publication.hide_name(&user, USER);
         }
@@ -124,7 +128,15 @@ impl Publication {
             let devices = facts.root.entries(folder).value().unwrap_or_default();
             for device in devices.iter().take(DEVICES_LIMIT) {
                 let number = facts.root.line(&format!("{folder}/{device}/{leaf}"));
-                publication.hide_number(&number.value().unwrap_or_default(), shown);
+                let number = number.value().unwrap_or_default();
+                publication.hide_number(&number, shown);
+                let pairs: Vec<&str> = number.split(':').collect();
+                if pairs.len() == 6 {
+                    let dotted: Vec<String> = pairs.chunks(2).map(<[&str]>::concat).collect();
+                    for written in [pairs.join("-"), pairs.concat(), dotted.join(".")] {
+                        publication.hide_number(&written, shown);
+                    }
+                }
             }
         }
         for gpu in &facts.machine.gpus {
@@ -163,10 +175,10 @@ impl Publication {
     pub fn redacted(&self, text: &str) -> String {
         let mut text = text.to_owned();
         if let Some(home) = &self.home {
-            text = replaced(&text, home, "~");
+            text = replaced(&text, home, "~", false);
         }
         for (word, shown) in &self.secrets {
-            text = replaced(&text, word, shown);
+            text = replaced(&text, word, shown, *shown != USER);
         }
         let lines: Vec<String> = text.split('\n').map(|line| self.line(line)).collect();
         lines.join("\n")
@@ -175,6 +187,9 @@ impl Publication {
     fn line(&self, line: &str) -> String {
         let line = shapes::without_words(line, &OF_USERS, USER);
         let line = shapes::without_serial(&line, SERIAL);
+        let line = secrets::without_short_serial(&line, SERIAL);
+        let line = secrets::without_processes(&line, PROCESS, USER);
+        let line = secrets::without_interfaces(&line, HARDWARE_ADDRESS);
         let mut shown = String::with_capacity(line.len());
         let mut rest = line.as_str();
         while let Some(first) = rest.chars().next() {
@@ -201,6 +216,10 @@ impl Publication {
             Some(ACCOUNT)
         } else if shapes::is_hardware_address(token) {
             Some(HARDWARE_ADDRESS)
+        } else if secrets::is_key(token) {
+            Some(KEY)
+        } else if secrets::names_public_address(token) {
+            Some(ADDRESS)
         } else {
             let addresses = shapes::public_addresses(token);
             let is_hidden = |part: &&str| !self.versions.contains(*part);

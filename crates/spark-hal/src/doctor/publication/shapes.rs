@@ -59,7 +59,7 @@ pub(super) fn is_hardware_address(token: &str) -> bool {
     has_run(':', 2, 5) || has_run('-', 2, 5) || (has_run(':', 4, 4) && !token.contains("::"))
 }
 
-fn is_public(address: Ipv4Addr) -> bool {
+pub(super) fn is_public(address: Ipv4Addr) -> bool {
     let [first, second, ..] = address.octets();
     // Shared by carriers (RFC 6598), of this network, for more than one host, and reserved.
     let is_shared = first == 100 && (64..128).contains(&second);
@@ -72,11 +72,16 @@ fn is_public(address: Ipv4Addr) -> bool {
 }
 
 /// Every whole occurrence of a word replaced: no letter or digit stands before or behind it.
-pub(super) fn replaced(text: &str, word: &str, shown: &str) -> String {
+pub(super) fn replaced(text: &str, word: &str, shown: &str, in_any_case: bool) -> String {
     let is_part = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
     let mut made = String::with_capacity(text.len());
     let mut done = 0;
-    for (at, _) in text.match_indices(word) {
+    // Of the same length in bytes, so that places are those of the text.
+    let (searched, wanted) = match in_any_case {
+        true => (text.to_ascii_lowercase(), word.to_ascii_lowercase()),
+        false => (text.to_owned(), word.to_owned()),
+    };
+    for (at, _) in searched.match_indices(&wanted) {
         let before = text[..at].chars().next_back();
         let after = text[at + word.len()..].chars().next();
         let begins_plain = word.starts_with(char::is_alphanumeric);
