@@ -61,6 +61,7 @@ mod reading;
 mod record;
 mod recorded;
 mod root;
+mod spread;
 pub mod stack;
 mod version;
 

@@ -16,6 +16,7 @@ use serde_json::{Map, Value};
 
 use crate::json::{Object, array};
 use crate::reading::quote;
+use crate::spread::Spread;
 
 const SCHEMA: &str = "spark-cluster-measurement/1";
 /// Longest file that is read.
@@ -94,19 +95,6 @@ pub struct Clock {
     pub within_us: f64,
 }
 
-/// Several values of one figure.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Spread {
-    /// How many.
-    pub n: u64,
-    /// The smallest.
-    pub min: f64,
-    /// The middle one; of an even number the lower of two.
-    pub median: f64,
-    /// The largest.
-    pub max: f64,
-}
-
 /// Why a file is no measurement.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -131,25 +119,6 @@ pub enum MeasurementError {
         /// What should stand there.
         wanted: &'static str,
     },
-}
-
-impl Spread {
-    /// Of these values; `None` of none, or where one is no number.
-    #[must_use]
-    pub fn of(values: &[f64]) -> Option<Self> {
-        let mut sorted = values.to_vec();
-        sorted.sort_unstable_by(f64::total_cmp);
-        let is_number = sorted.iter().all(|value| value.is_finite());
-        let (Some(min), Some(max), true) = (sorted.first(), sorted.last(), is_number) else {
-            return None;
-        };
-        Some(Self {
-            n: sorted.len() as u64,
-            min: *min,
-            median: sorted[(sorted.len() - 1) / 2],
-            max: *max,
-        })
-    }
 }
 
 impl Measurement {

@@ -22,9 +22,10 @@ mod measurement;
 mod netplan;
 mod record;
 
+pub use crate::spread::Spread;
 pub use examine::{checks, examine};
 pub use facts::Cluster;
 pub use host::Host;
-pub use measurement::{Clock, ENVIRONMENT, Measurement, MeasurementError, Pair, Rank, Spread};
+pub use measurement::{Clock, ENVIRONMENT, Measurement, MeasurementError, Pair, Rank};
 pub use netplan::{Netplan, NetplanError};
 pub use record::record;

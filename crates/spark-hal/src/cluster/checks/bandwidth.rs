@@ -4,11 +4,11 @@ use crate::doctor::{Check, Examination, Seen, Verdict, not_examined, seen};
 
 use super::super::facts::{Cluster, Link, has_card, leading};
 use super::super::host::{Host, Rail};
-use super::super::measurement::Spread;
 use super::causes::{Cause, Slow};
 use super::command::{device, measure};
 use super::concluded::concluded;
 use super::way::Way;
+use crate::spread::Spread;
 
 const SOURCE: &str = "NVIDIA/dgx-spark-playbooks, performance_benchmarking_guide.md: 92.57 + 97.28 = 189.85 Gb/s; spark_cluster_setup.py warns below 175";
 
