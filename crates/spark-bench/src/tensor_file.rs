@@ -44,12 +44,15 @@ pub enum TensorFormat {
 }
 
 impl TensorFormat {
-    /// By the ending of a file's name: `.npy`, `.npz`, and safetensors for every other.
+    /// By the ending of a file's name in any case of letters: `.npy`, `.npz`, and safetensors for every other.
     pub fn of_name(path: &Path) -> Self {
-        match path.extension().and_then(|ending| ending.to_str()) {
-            Some("npy") => Self::Npy,
-            Some("npz") => Self::Npz,
-            _ => Self::Safetensors,
+        let ending = path.extension().unwrap_or_default();
+        if ending.eq_ignore_ascii_case("npy") {
+            Self::Npy
+        } else if ending.eq_ignore_ascii_case("npz") {
+            Self::Npz
+        } else {
+            Self::Safetensors
         }
     }
 }
@@ -71,16 +74,48 @@ pub fn read(path: &Path) -> Result<TensorMap, BenchError> {
     })
 }
 
-/// The bytes of a file of tensors.
+/// More than any network's inputs.
+const MOST_BYTES: u64 = 4 << 30;
+
+/// Bytes of a file by which one of another kind is told.
+const N_FIRST_BYTES: u64 = 16;
+
+/// The bytes of a file of tensors. One of another kind is not read.
 pub(crate) fn bytes_of_file(path: &Path) -> Result<Vec<u8>, BenchError> {
     let io = |source| BenchError::Io {
         path: path.to_owned(),
         source,
     };
-    let (mut file, _) = spark_files::open(path).map_err(io)?;
+    let refused = |reason: String| BenchError::NotTensors {
+        path: path.to_owned(),
+        kind: "a safetensors, .npz or .npy",
+        reason,
+    };
+    let (mut file, n_bytes) = spark_files::open(path).map_err(io)?;
+    if n_bytes > MOST_BYTES {
+        let reason = format!("it has {n_bytes} bytes, and at most {MOST_BYTES} are read");
+        return Err(refused(reason));
+    }
     let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes).map_err(io)?;
+    let mut first = file.by_ref().take(N_FIRST_BYTES);
+    first.read_to_end(&mut bytes).map_err(io)?;
+    if !begins_as_tensors(&bytes) {
+        return Err(refused("it begins as none of them does".to_owned()));
+    }
+    // No more than was measured, should the file grow meanwhile.
+    let n_left = n_bytes.saturating_sub(bytes.len() as u64);
+    file.take(n_left).read_to_end(&mut bytes).map_err(io)?;
     Ok(bytes)
+}
+
+/// Whether a file may be one of tensors, by its first bytes: of safetensors they are the length of a header of JSON, and its brace.
+fn begins_as_tensors(first: &[u8]) -> bool {
+    first.starts_with(numpy::MAGIC) || is_archive(first) || first.get(8) == Some(&b'{')
+}
+
+/// Whether this is the beginning of an `.npz` file, or of one that holds nothing.
+fn is_archive(first: &[u8]) -> bool {
+    first.starts_with(numpy::ARCHIVE_MAGIC) || first.starts_with(numpy::END_MAGIC)
 }
 
 /// The tensors that `bytes` are a file of; errors call it `path`.
@@ -96,7 +131,7 @@ pub(crate) fn from_bytes(path: &Path, bytes: &[u8]) -> Result<Tensors, BenchErro
         let tensor = numpy::read_array(bytes).map_err(refused("an .npy"))?;
         return Ok(Tensors::Single(tensor));
     }
-    if bytes.starts_with(numpy::ARCHIVE_MAGIC) {
+    if is_archive(bytes) {
         let tensors = numpy::read_archive(bytes).map_err(refused("an .npz"))?;
         return Ok(Tensors::Named(tensors));
     }

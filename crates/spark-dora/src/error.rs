@@ -66,6 +66,16 @@ pub enum DoraError {
         /// First such element, row-major.
         index: usize,
     },
+    /// An element is larger than any of the type that it should be written in.
+    #[error("element {index} of `{name}` is beyond the range of {storage}")]
+    BeyondType {
+        /// Name of the tensor that holds it.
+        name: String,
+        /// First such element, row-major.
+        index: usize,
+        /// The element type.
+        storage: &'static str,
+    },
     /// A weight, a bias or a variable is of integers or of 8-bit floats, which would round an update away.
     #[error("`{name}` is {got}, expected f64, f32, f16 or bf16")]
     ElementType {

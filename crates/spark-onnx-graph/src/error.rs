@@ -258,9 +258,8 @@ pub enum ModelError {
     },
     /// A precision that takes scales chosen for a model was asked for without them.
     #[error(
-        "precision {precision} takes scales that a calibration chooses, and {why}; `calibrate_model --precision \
-         {precision} --output FILE.safetensors` makes one, for `RunOptions::with_calibration` and `bench_supercombo \
-         --calibration`"
+        "precision {precision} takes scales that a calibration chooses, and {why}; the example `calibrate_model` makes one, \
+         which `bench --calibration FILE.safetensors` measures and `RunOptions::with_calibration` takes"
     )]
     Uncalibrated {
         /// What was asked for.

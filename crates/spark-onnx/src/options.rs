@@ -285,7 +285,7 @@ impl RunOptions {
         let refuse = |device: String| {
             Err(ModelError::DeviceUnavailable {
                 device,
-                reason: "`Model`, `Session` and `ModelRunner` run on the CPU only; `cuda::CudaSession` takes a GPU",
+                reason: "this runs on the CPU alone; on a GPU `bench` measures models, and `cuda::CudaSession` runs them",
             })
         };
         let config = spark_hal::config();

@@ -48,7 +48,7 @@ use std::process::{ExitCode, Termination};
 use clap::Parser;
 use spark_hal::config::{CUDA, Config, CudaUse, DEVICE, DeviceChoice, config};
 
-pub use arguments::{count, number};
+pub use arguments::{count, file_ending_in, number};
 pub use failure::{About, ExitCodeOf, Usage, about, tell, with_causes};
 pub use indicatif::ProgressBar;
 pub use log::allows_colours;
@@ -116,7 +116,11 @@ pub fn run_with<A: Parser, T: Termination>(
             return match told.print() {
                 _ if told.use_stderr() => ExitCode::from(manners.wrong_usage),
                 Ok(()) => ExitCode::SUCCESS,
-                Err(error) => failure::report(&error, manners.wrong_usage, manners.exit_code),
+                Err(source) => {
+                    let path = "stdout".into();
+                    let unwritten = output::Unwritten { path, source };
+                    failure::report(&unwritten, manners.wrong_usage, manners.exit_code)
+                }
             };
         }
     };

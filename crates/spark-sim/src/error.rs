@@ -134,6 +134,12 @@ pub enum SimError {
         /// What is wrong with it.
         reason: &'static str,
     },
+    /// A search varies a parameter within two bounds.
+    #[error("{parameter} is varied twice, and one would undo the other")]
+    VariedTwice {
+        /// What is varied.
+        parameter: String,
+    },
     /// No scenario of a search was valid.
     #[error("no scenario within the bounds could be run")]
     NothingRan,

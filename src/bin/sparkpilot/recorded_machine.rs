@@ -8,7 +8,7 @@ use sparkpilot::hal::{Machine, Root, Sources, unpack_record};
 use tempfile::TempDir;
 
 /// More than any record; a longer file is none.
-const LARGEST_BYTES: usize = 64 << 20;
+const LARGEST_BYTES: u64 = 64 << 20;
 
 /// A recorded machine, its files in a folder that goes away with the value.
 pub(crate) struct RecordedMachine {
@@ -27,20 +27,17 @@ impl RecordedMachine {
         path.map(Self::read).transpose()
     }
 
-    /// Reads a record.
+    /// Reads a record from a file, or with `-` from stdin.
     ///
     /// # Errors
     ///
     /// The same.
     pub(crate) fn read(path: &Path) -> Result<Self, Box<dyn Error>> {
-        let bytes = input::read(path)?;
-        if bytes.len() > LARGEST_BYTES {
-            return Err(format!(
-                "`{}` is longer than any record of a machine",
-                path.display()
-            )
-            .into());
-        }
+        let bytes = match path == Path::new("-") {
+            true => input::stdin(LARGEST_BYTES)?,
+            // What is no text is told where its lines are read.
+            false => input::read_limited(path, LARGEST_BYTES, "a record", |_| true)?,
+        };
         let text = String::from_utf8_lossy(&bytes);
         let folder = tempfile::tempdir()?;
         let root = unpack_record(&text, folder.path()).map_err(about(path))?;

@@ -6,13 +6,19 @@
 use std::fmt::Write as _;
 
 /// Rows whose columns are as wide as their widest cell; the first is a heading. Cells of numbers stand to the right.
+///
+/// A cell is [`on_one_line`] whatever is in it.
 pub(crate) fn columns<const N: usize>(rows: &[[String; N]]) -> String {
+    let rows = rows
+        .iter()
+        .map(|row| row.each_ref().map(|cell| on_one_line(cell)));
+    let rows: Vec<[String; N]> = rows.collect();
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
     let widths: [usize; N] = std::array::from_fn(|column| width(column).unwrap_or(0));
     let is_number =
         |cell: &str| cell.starts_with(|first: char| first.is_ascii_digit() || first == '-');
     let mut text = String::new();
-    for row in rows {
+    for row in &rows {
         let mut line = String::new();
         for ((idx, cell), width) in row.iter().enumerate().zip(widths) {
             let gap = if idx == 0 { "" } else { "  " };
@@ -26,6 +32,18 @@ pub(crate) fn columns<const N: usize>(rows: &[[String; N]]) -> String {
         text.push('\n');
     }
     text
+}
+
+/// A text whose control characters, line breaks among them, are written as `\u{a}`: the name of a tensor may hold any.
+pub(crate) fn on_one_line(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character.is_control() {
+            true => line.extend(character.escape_unicode()),
+            false => line.push(character),
+        }
+    }
+    line
 }
 
 /// Bytes as people read them.
@@ -54,6 +72,16 @@ mod tests {
         assert_eq!(
             columns(&rows),
             "name      bytes\na            12\nlong one      7\n"
+        );
+    }
+
+    #[test]
+    fn a_cell_makes_no_line_of_its_own() {
+        let rows = [["name", "n"], ["a\nb", "1"], ["c\t\u{1b}[2J", "2"]];
+        let rows = rows.map(|row| row.map(str::to_owned));
+        assert_eq!(
+            columns(&rows),
+            "name             n\na\\u{a}b          1\nc\\u{9}\\u{1b}[2J  2\n"
         );
     }
 

@@ -221,7 +221,9 @@ fn adapters_are_looked_at_converted_and_compared() {
     assert_eq!(of(&["diff", &adapter_text, &adapter_text]).code, Some(0));
     let told = of(&["diff", &adapter_text, &scaled]);
     assert!(
-        told.code == Some(1) && told.stdout.contains("the setting lora_alpha"),
+        told.code == Some(1)
+            && told.stdout.contains("the setting lora_alpha")
+            && told.stdout.contains("the setting use_rslora"),
         "{}",
         told.stdout
     );
@@ -254,4 +256,68 @@ fn adapters_are_looked_at_converted_and_compared() {
         let outcome = of(args);
         assert_eq!(outcome.code, Some(code), "{args:?}: {}", outcome.stderr);
     }
+}
+
+/// PEFT's folder of one module, with this name and these numbers in A.
+fn folder_of(folder: &Folder, name: &str, module: &str, a: [f32; 2]) -> String {
+    let place = folder.path(name);
+    fs::create_dir_all(&place).expect("a writable folder");
+    let settings = serde_json::json!({
+        "peft_type": "LORA", "r": 1, "lora_alpha": 1, "target_modules": [module], "use_dora": false,
+    });
+    fs::write(place.join("adapter_config.json"), settings.to_string()).expect("the same");
+    let one = |shape: [usize; 2], values: [f32; 2]| {
+        Tensor::from_slice(&values, &shape[..], &Device::Cpu).expect("a tensor")
+    };
+    let tensor = |what: &str| format!("base_model.model.{module}.lora_{what}.weight");
+    let tensors = match module {
+        "" => Tensors::new(),
+        _ => Tensors::from([
+            (tensor("A"), one([1, 2], a)),
+            (tensor("B"), one([2, 1], [1.0, 2.0])),
+        ]),
+    };
+    safetensors::save(&tensors, place.join("adapter_model.safetensors")).expect("the same");
+    place.to_string_lossy().into_owned()
+}
+
+#[cfg(feature = "cli")]
+#[test]
+fn adapters_that_hold_nothing_or_too_much_are_told() {
+    use super::matrix::sparkpilot;
+    let folder = Folder::new();
+    let of = |args: &[&str]| sparkpilot(&[&["adapter"], args].concat()).run();
+    let nothing = folder_of(&folder, "nothing", "", [0.0; 2]);
+    let outcome = of(&["inspect", &nothing]);
+    assert_eq!(
+        outcome.code,
+        Some(3),
+        "{}{}",
+        outcome.stdout,
+        outcome.stderr
+    );
+    assert!(outcome.stderr.contains("no tensors"), "{}", outcome.stderr);
+
+    // Finite, and beyond what f16 holds.
+    let large = folder_of(&folder, "large", "fc", [1.0, 1e6]);
+    let out = folder.path("half");
+    let half = &*out.to_string_lossy();
+    let outcome = of(&["convert", &large, "--storage", "f16", "--output", half]);
+    assert_eq!(outcome.code, Some(3), "{}", outcome.stderr);
+    let is_told = outcome
+        .stderr
+        .contains("element 1 of `fc.lora_A.weight` is beyond the range of f16");
+    assert!(is_told, "{}", outcome.stderr);
+    assert!(!out.join("adapter_model.safetensors").exists());
+
+    // A name is one line, whatever it holds.
+    let lines = folder_of(&folder, "lines", "fc\nwrong 9", [1.0; 2]);
+    let outcome = of(&["inspect", &lines]);
+    assert!(!outcome.stdout.contains("\nwrong"), "{}", outcome.stdout);
+    assert!(
+        outcome.stdout.contains("fc\\u{a}wrong 9"),
+        "{}{}",
+        outcome.stdout,
+        outcome.stderr
+    );
 }

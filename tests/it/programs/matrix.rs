@@ -146,9 +146,14 @@ impl World {
         let json = &["--json", "OUT"][..];
         let mut rows = vec![
             row("info", &[], &[&["--record", "OUT"]]),
-            row("doctor", &[], &[]),
+            row(
+                "doctor",
+                &[],
+                &[&["--output", "OUT"], &["--report", "--output", "OUT"]],
+            ),
             row("cluster doctor", &["{record.txt}", "this"], &[]),
             row("cluster record", &["-"], &[]),
+            silent(row("cluster record", &[], &[&["OUT"]])),
             // Without a GPU there is nothing to watch.
             silent(row("monitor", &["--status"], &[])),
             row(
@@ -182,6 +187,7 @@ impl World {
             row("sim merge", &["{chunks}"], &[json]),
             row("sim compare", &sides, &[&["--folder", "OUT"]]),
             row("sim replay", &[drive, &["--output", "-"]].concat(), &[]),
+            silent(row("sim replay", drive, &[&["--output", "OUT"]])),
             row(
                 "sim search",
                 &search,

@@ -23,6 +23,8 @@ mod log;
 #[cfg(feature = "cli")]
 mod matrix;
 mod measured;
+#[cfg(feature = "cli")]
+mod misuse;
 mod monitor;
 mod pipes;
 #[cfg(feature = "cli")]

@@ -156,7 +156,7 @@ fn every_report_is_as_its_schema_says() {
         "sparkpilot-anomaly/1",
         "spark-finetune/2",
         "sparkpilot-adapter/1",
-        "sparkpilot-adapter-diff/1",
+        "sparkpilot-adapter-diff/2",
     ];
     named.extend(elsewhere.map(str::to_owned));
     named.insert("spark-data/drives/1".to_owned());

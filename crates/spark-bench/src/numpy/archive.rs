@@ -20,6 +20,8 @@ use super::array;
 
 /// How an archive of an entry or more begins.
 pub(crate) const ARCHIVE_MAGIC: &[u8] = LOCAL;
+/// What one that holds nothing begins with.
+pub(crate) const END_MAGIC: &[u8] = END;
 
 const LOCAL: &[u8] = b"PK\x03\x04";
 const CENTRAL: &[u8] = b"PK\x01\x02";

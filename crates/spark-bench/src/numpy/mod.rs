@@ -14,5 +14,5 @@ mod archive;
 mod array;
 mod header;
 
-pub(crate) use archive::{ARCHIVE_MAGIC, read as read_archive, write as write_archive};
+pub(crate) use archive::{ARCHIVE_MAGIC, END_MAGIC, read as read_archive, write as write_archive};
 pub(crate) use array::{MAGIC, read as read_array, write as write_array};

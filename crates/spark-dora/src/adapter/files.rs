@@ -95,7 +95,7 @@ pub(crate) fn read_folder(
     let mut file = read_tensors(&folder.join(TENSOR_FILE), dtype)?;
     let mut config = match (beside, file.config.take()) {
         (Some(beside), Some(inside)) => {
-            if let Some(setting) = beside.first_difference(&inside) {
+            if let Some(&setting) = beside.differences(&inside).first() {
                 return Err(DoraError::MixedSaves {
                     folder: folder.to_owned(),
                     setting,

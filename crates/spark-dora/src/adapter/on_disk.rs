@@ -92,8 +92,8 @@ pub struct ModuleReport {
 /// How two adapters differ.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct AdapterDifference {
-    /// The first setting that acts and differs.
-    pub setting: Option<&'static str>,
+    /// Settings that act and differ.
+    pub settings: Vec<&'static str>,
     /// Tensors that the first alone has.
     pub only_in_first: Vec<String>,
     /// Tensors that the second alone has.
@@ -108,7 +108,7 @@ impl AdapterDifference {
     /// Whether settings, names and shapes are the same, and no element differs by more than this part of its tensor's
     /// largest.
     pub fn is_within(&self, relative: f64) -> bool {
-        let is_alike = self.setting.is_none()
+        let is_alike = self.settings.is_empty()
             && self.only_in_first.is_empty()
             && self.only_in_second.is_empty()
             && self.other_shapes.is_empty();
@@ -311,7 +311,7 @@ impl AdapterFiles {
     ///
     /// # Errors
     ///
-    /// [`DoraError::InexactScale`] where no alpha gives a scale once more, [`DoraError::NotFinite`] for an element that the
+    /// [`DoraError::InexactScale`] where no alpha gives a scale once more, [`DoraError::BeyondType`] for an element that the
     /// type cannot hold, both before anything is written; [`DoraError::Unsupported`] for a file of kohya's kind;
     /// [`DoraError::Io`] if a file cannot be written.
     pub fn save_as(&self, folder: &Path, change: Change) -> Result<Vec<Rounding>> {
@@ -330,7 +330,15 @@ impl AdapterFiles {
         for (name, tensor) in &self.file.tensors {
             let dtype = change.storage.map_or(tensor.dtype(), StorageType::dtype);
             let stored = tensor.to_dtype(dtype)?;
-            finite::check(name, &stored)?;
+            // The element is finite where it comes from.
+            finite::check(name, &stored).map_err(|error| match error {
+                DoraError::NotFinite { name, index } => DoraError::BeyondType {
+                    name,
+                    index,
+                    storage: dtype.as_str(),
+                },
+                other => other,
+            })?;
             roundings.push(difference(name, tensor, &stored)?);
             tensors.insert(name.clone(), stored);
         }
@@ -382,7 +390,7 @@ impl AdapterFiles {
     /// [`DoraError::Candle`] where tensors cannot be read.
     pub fn difference(&self, other: &Self) -> Result<AdapterDifference> {
         let mut found = AdapterDifference {
-            setting: self.config.first_difference(&other.config),
+            settings: self.config.differences(&other.config),
             ..AdapterDifference::default()
         };
         for (name, tensor) in &self.file.tensors {

@@ -502,8 +502,8 @@ impl DoraConfig {
         settings::check(&self.other)
     }
 
-    /// Names settings that act and differ from `other`'s.
-    pub(crate) fn first_difference(&self, other: &Self) -> Option<&'static str> {
+    /// Names of the settings that act and differ from `other`'s.
+    pub(crate) fn differences(&self, other: &Self) -> Vec<&'static str> {
         let pairs = [
             ("r", self.r == other.r),
             ("lora_alpha", self.lora_alpha == other.lora_alpha),
@@ -535,8 +535,8 @@ impl DoraConfig {
                 self.magnitude_only_modules == other.magnitude_only_modules,
             ),
         ];
-        let mut differing = pairs.into_iter().filter(|(_, equal)| !equal);
-        differing.next().map(|(name, _)| name)
+        let differing = pairs.into_iter().filter(|(_, equal)| !equal);
+        differing.map(|(name, _)| name).collect()
     }
 }
 

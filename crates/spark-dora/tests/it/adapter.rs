@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use candle_core::{DType, Device, Tensor};
 use candle_nn::{Conv2d, Conv2dConfig, Linear, Module};
 use spark_dora::adapter::{CONFIG_FILE, TENSOR_FILE};
-use spark_dora::{Adapter, DoraConfig, DoraConv2d, DoraError, DoraLinear, Init, Offered};
+use spark_dora::{
+    Adapter, AdapterFiles, Change, DoraConfig, DoraConv2d, DoraError, DoraLinear, Init, Offered,
+};
 
 use crate::data::{assert_close, noise, truth, values};
 
@@ -394,6 +396,27 @@ fn kohyas_file_gives_the_layers_of_pefts() {
     }
     let path = folder.0.join("kohya.safetensors");
     candle_core::safetensors::save(&tensors, &path).unwrap();
+    let (of_kohya, of_peft) = (AdapterFiles::open(&path), AdapterFiles::open(&folder.0));
+    let (of_kohya, of_peft) = (of_kohya.unwrap(), of_peft.unwrap());
+    let told = |files: &AdapterFiles| -> Vec<_> {
+        let modules = files.modules().unwrap().into_iter();
+        modules
+            .map(|it| (it.method, it.rank, it.scaling, it.weight, it.storage))
+            .collect()
+    };
+    assert_eq!(told(&of_kohya), told(&of_peft));
+    let names: Vec<String> = of_kohya
+        .modules()
+        .unwrap()
+        .into_iter()
+        .map(|it| it.name)
+        .collect();
+    assert_eq!(names, ["a_fc", "b_fc"], "the dots are not to be had again");
+    let refused = of_kohya.save_as(&folder.0.join("new"), Change::default());
+    assert!(matches!(
+        refused,
+        Err(DoraError::Unsupported { name: "layout", .. })
+    ));
     let x = Tensor::from_vec(noise(15, 9), (3, 5), &Device::Cpu).unwrap();
     let x = x.to_dtype(DType::F32).unwrap();
     let run = |mut adapter: Adapter| {

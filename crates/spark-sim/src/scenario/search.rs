@@ -79,7 +79,8 @@ impl Search {
     ///
     /// [`SimError::Score`] if `score` answers NaN, which is neither bad nor good;
     /// [`SimError::OutOfRange`] without bounds, with bounds that are not ordered and finite,
-    /// with fewer than 5 per round or no round; [`SimError::NothingRan`] if no scenario was valid.
+    /// with fewer than 5 per round or no round; [`SimError::VariedTwice`] for bounds that are given twice, of which one
+    /// would undo the other; [`SimError::NothingRan`] if no scenario was valid.
     pub fn run(
         &self,
         simulator: &Simulator,
@@ -112,6 +113,18 @@ impl Search {
                 let got = got as f64;
                 return Err(SimError::OutOfRange { what, got, want });
             }
+        }
+        let mut varied = self
+            .bounds
+            .iter()
+            .map(|(parameter, _)| parameter)
+            .enumerate();
+        if let Some((_, twice)) = varied.find(|(at, it)| {
+            let mut before = self.bounds.iter().take(*at);
+            before.any(|(other, _)| other == *it)
+        }) {
+            let parameter = format!("{twice:?}");
+            return Err(SimError::VariedTwice { parameter });
         }
         if let Some((_, bad)) = self.bounds.iter().find(|(_, bounds)| !ordered(*bounds)) {
             return Err(SimError::OutOfRange {

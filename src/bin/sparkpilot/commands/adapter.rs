@@ -18,7 +18,7 @@ use sparkpilot::dora::{
     AdapterDifference, AdapterFiles, Change, Method, ModuleReport, Rounding, StorageType,
 };
 
-use crate::tables;
+use crate::tables::{self, on_one_line};
 
 /// Look at adapters, convert and compare them
 #[derive(Args)]
@@ -101,7 +101,7 @@ struct Diff {
     /// Largest difference of an element that is none, as a part of the largest element of its tensor
     #[arg(long, default_value_t = 0.0, value_name = "X", value_parser = number(0.0, 1e9))]
     within: f64,
-    /// Print it as JSON (schema sparkpilot-adapter-diff/1)
+    /// Print it as JSON (schema sparkpilot-adapter-diff/2)
     #[arg(long)]
     json: bool,
 }
@@ -118,6 +118,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
 fn look(arguments: &Inspect) -> Result<ExitCode, Box<dyn Error>> {
     let adapter = AdapterFiles::open(&arguments.adapter).map_err(about(&arguments.adapter))?;
     let modules = adapter.modules().map_err(about(&arguments.adapter))?;
+    if modules.is_empty() && adapter.whole().next().is_none() {
+        let path = arguments.adapter.display();
+        return Err(format!("`{path}`: it holds no tensors: no module is adapted").into());
+    }
     let size = Size::of(&adapter, &modules);
     if arguments.json {
         let path = arguments.adapter.display().to_string();
@@ -205,7 +209,7 @@ fn inspected_as_text(adapter: &AdapterFiles, modules: &[ModuleReport], size: &Si
     }));
     let mut text = tables::columns(&rows);
     for (name, shape, _) in adapter.whole() {
-        text += &format!("{name}: trained whole, {shape:?}\n");
+        text += &format!("{}: trained whole, {shape:?}\n", on_one_line(name));
     }
     let config = adapter.config();
     text += &format!(
@@ -340,7 +344,7 @@ fn table(roundings: &[Rounding]) -> String {
 
 fn difference_as_text(found: &AdapterDifference) -> String {
     let mut text = String::new();
-    if let Some(setting) = found.setting {
+    for setting in &found.settings {
         text += &format!("the setting {setting} differs\n");
     }
     for (names, what) in [
@@ -349,7 +353,7 @@ fn difference_as_text(found: &AdapterDifference) -> String {
         (&found.other_shapes, "of another shape"),
     ] {
         for name in names {
-            text += &format!("{name}: {what}\n");
+            text += &format!("{}: {what}\n", on_one_line(name));
         }
     }
     text + &table(&found.tensors)
@@ -359,12 +363,12 @@ fn difference_as_text(found: &AdapterDifference) -> String {
 fn difference_as_json(arguments: &Diff, found: &AdapterDifference, is_within: bool) -> Value {
     let tensor = |it: &Rounding| json!({ "name": it.tensor, "max_abs": it.max_abs, "relative": it.relative });
     json!({
-        "schema": "sparkpilot-adapter-diff/1",
+        "schema": "sparkpilot-adapter-diff/2",
         "first": arguments.first.display().to_string(),
         "second": arguments.second.display().to_string(),
         "within": arguments.within,
         "alike": is_within,
-        "setting": found.setting,
+        "settings": found.settings,
         "only_in_first": found.only_in_first,
         "only_in_second": found.only_in_second,
         "other_shapes": found.other_shapes,

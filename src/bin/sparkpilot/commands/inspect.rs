@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 use spark_program::output::Words;
-use spark_program::{Usage, about, output, place, printable};
+use spark_program::{Usage, about, file_ending_in, output, place, printable};
 use sparkpilot::bench::network_picture;
 use sparkpilot::onnx::graph::{Dim, Graph, ValueId};
 use sparkpilot::onnx::{Model, ModelMemory, StepInfo, file};
@@ -34,7 +34,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     json: bool,
     /// Draw the network from its inputs down to its outputs, here or with `-` to stdout
-    #[arg(long, value_name = "FILE.svg")]
+    #[arg(long, value_name = "FILE.svg", value_parser = file_ending_in(&["svg"]))]
     svg: Option<PathBuf>,
     #[command(flatten)]
     engine: EngineOptions,

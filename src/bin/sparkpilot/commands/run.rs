@@ -6,11 +6,11 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 use spark_program::output::Words;
-use spark_program::{Usage, input, output, place, printable};
+use spark_program::{Usage, about, file_ending_in, input, output, place, printable};
 use sparkpilot::bench::{
     TensorFormat, TensorMap, inputs_of_bytes, made_up_inputs, read_inputs, tensors_to_bytes,
 };
-use sparkpilot::onnx::Tensor;
+use sparkpilot::onnx::{ModelError, Tensor};
 
 use crate::engine_options::EngineOptions;
 use crate::tables;
@@ -34,7 +34,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE")]
     inputs: Option<PathBuf>,
     /// Write the outputs by name, in the types that the model gives them, here or with `-` to stdout as safetensors
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = file_ending_in(&["safetensors", "npz", "npy"]))]
     outputs: Option<PathBuf>,
     /// Print what the outputs are like as JSON (schema sparkpilot-run/1)
     #[arg(long)]
@@ -75,7 +75,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
     };
     let borrowed: Vec<(&str, &Tensor)> =
         given.iter().map(|(name, it)| (name.as_str(), it)).collect();
-    let outputs = model.session().run(&borrowed)?;
+    let outputs = model.session().run(&borrowed).map_err(|error| {
+        match (&arguments.inputs, &error) {
+            // Found only here, and the file's fault.
+            (Some(path), ModelError::InputShape { .. } | ModelError::InputType { .. }) => {
+                about(path)(error).into()
+            }
+            _ => Box::<dyn Error>::from(error),
+        }
+    })?;
     if let Some(path) = written {
         let tensors: TensorMap = outputs.iter().cloned().collect();
         output::write(

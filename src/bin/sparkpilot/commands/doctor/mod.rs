@@ -11,7 +11,7 @@ mod report;
 mod verify;
 
 use std::error::Error;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -44,13 +44,13 @@ pub(crate) struct Arguments {
     /// Print a report to paste into an issue or a forum (Markdown); names, addresses and serial numbers that the program knows are taken out: read it all the same
     #[arg(long, conflicts_with = "json")]
     report: bool,
-    /// Write the report here instead
-    #[arg(long, value_name = "FILE", requires = "report")]
+    /// Write what is asked for here instead, or with `-` to stdout
+    #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Go through the checklist of a new machine: what is done, what has failed, what a person has to do; end with 1 if something has failed
     #[arg(long, conflicts_with_all = ["report", "strict"])]
     hardware: bool,
-    /// Examine a machine that somebody has recorded with `info --record`; what a record does not hold is not examined
+    /// Examine a machine that somebody has recorded with `info --record`, from a file or with `-` from stdin; what a record does not hold is not examined
     #[arg(long, value_name = "RECORD")]
     from: Option<PathBuf>,
     /// Work on GPU and processors for this long (10s, 2m; 10s if none is said) and judge clock, power and rates meanwhile; ends with 4 where no GPU can be loaded
@@ -60,7 +60,7 @@ pub(crate) struct Arguments {
     #[arg(long, conflicts_with_all = ["strict", "from", "load", "report", "hardware"])]
     verify: bool,
     /// Say what a check looks for and where its trap is described, or with `all` what checks there are
-    #[arg(long, value_name = "ID", conflicts_with_all = ["json", "strict", "from", "report", "hardware", "load", "verify"])]
+    #[arg(long, value_name = "ID", conflicts_with_all = ["json", "strict", "from", "report", "hardware", "load", "verify", "output"])]
     explain: Option<String>,
 }
 
@@ -70,11 +70,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
         print!("{}", explain(id, &checks())?);
         return Ok(ExitCode::SUCCESS);
     }
-    if arguments.verify {
-        return verify::run(arguments.json);
-    }
     if let Some(path) = &arguments.output {
         place::file(path)?;
+    }
+    if arguments.verify {
+        return verify::run(arguments.json, arguments.place());
     }
     let recorded = RecordedMachine::read_if(arguments.from.as_deref())?;
     let loaded = arguments.load.map(load::run);
@@ -84,14 +84,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
     };
     facts.load = loaded.as_ref().map(|loaded| loaded.load.clone());
     let examined = examine_facts(facts.clone());
-    let is_wrong = match arguments.hardware {
-        true => tell_checklist(arguments, &facts, &examined),
+    let (text, is_wrong) = match arguments.hardware {
+        true => checklist(arguments.json, &facts, &examined),
         false => {
-            tell_findings(arguments, &facts, &examined)?;
             let worst = examined.worst();
-            arguments.strict && matches!(worst, Some(Severity::Warning | Severity::Error))
+            let is_wrong = matches!(worst, Some(Severity::Warning | Severity::Error));
+            let text = findings(arguments, &facts, &examined);
+            (text, arguments.strict && is_wrong)
         }
     };
+    output::write(arguments.place(), text)?;
     let signal = loaded.as_ref().and_then(|loaded| loaded.signal);
     let is_refused = loaded.is_some_and(|loaded| loaded.load.gpu.is_err());
     Ok(ExitCode::from(match signal {
@@ -102,34 +104,32 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
     }))
 }
 
-/// The checklist, as text or JSON. Gives whether an item has failed.
-fn tell_checklist(arguments: &Arguments, facts: &Facts, examined: &Report) -> bool {
-    let items = hardware::checklist(facts, examined);
-    match arguments.json {
-        true => println!("{:#}", hardware::to_json(facts, &items)),
-        false => print!("{}", hardware::to_text(facts, &items)),
+impl Arguments {
+    /// Where the answer goes.
+    fn place(&self) -> &Path {
+        self.output.as_deref().unwrap_or(Path::new("-"))
     }
-    items.iter().any(hardware::Item::has_failed)
+}
+
+/// The checklist, as text or JSON, and whether an item has failed.
+fn checklist(is_json: bool, facts: &Facts, examined: &Report) -> (String, bool) {
+    let items = hardware::checklist(facts, examined);
+    let text = match is_json {
+        true => format!("{:#}\n", hardware::to_json(facts, &items)),
+        false => hardware::to_text(facts, &items),
+    };
+    (text, items.iter().any(hardware::Item::has_failed))
 }
 
 /// The findings: to publish, as JSON or as text.
-fn tell_findings(
-    arguments: &Arguments,
-    facts: &Facts,
-    examined: &Report,
-) -> Result<(), Box<dyn Error>> {
+fn findings(arguments: &Arguments, facts: &Facts, examined: &Report) -> String {
     if arguments.report {
-        let report = report::to_markdown(facts, examined);
-        match &arguments.output {
-            Some(path) => output::write(path, report)?,
-            None => print!("{report}"),
-        }
+        report::to_markdown(facts, examined)
     } else if arguments.json {
-        println!("{}", examined.to_json());
+        examined.to_json() + "\n"
     } else {
-        print!("{}", examined.to_text());
+        examined.to_text()
     }
-    Ok(())
 }
 
 /// A check's title and source; of all of them a table.

@@ -4,6 +4,7 @@
 //! machine says. The fences are longer than any run of backquotes inside. What names the machine or its owner is taken out of
 //! the whole text at the end (`Publication`), so that no part can be forgotten.
 
+use sparkpilot::hal::Reading;
 use sparkpilot::hal::doctor::{Facts, Publication, Report, Verdict};
 
 /// Writes the report.
@@ -83,13 +84,21 @@ fn passed(report: &Report) -> String {
 fn software(facts: &Facts) -> String {
     let stack = &facts.machine.stack;
     let mut lines = vec![
-        format!("driver        {}", stack.driver),
-        format!("CUDA of it    {}", stack.driver_cuda),
-        format!("CUDA toolkit  {}", stack.toolkit),
+        format!("driver        {}", or_none(&stack.driver)),
+        format!("CUDA of it    {}", or_none(&stack.driver_cuda)),
+        format!("CUDA toolkit  {}", or_none(&stack.toolkit)),
     ];
     let libraries = stack.libraries.iter();
     lines.extend(libraries.map(|it| format!("{:<13} {} in {}", it.name, it.version, it.path)));
     lines.join("\n")
+}
+
+/// Software that a machine does not have is none; whether it could have some, nobody asks.
+fn or_none<T: std::fmt::Display>(found: &Reading<T>) -> String {
+    match found {
+        Reading::NotSupported => "none found".to_owned(),
+        found => found.to_string(),
+    }
 }
 
 #[cfg(test)]

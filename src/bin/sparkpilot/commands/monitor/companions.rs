@@ -24,7 +24,7 @@ impl Companions {
     ///
     /// # Errors
     ///
-    /// A port that cannot be had. A folder that cannot be written to is said, and ends nothing.
+    /// A port that cannot be had, or a folder that cannot be written to. One that comes to be so later is said, and ends nothing.
     pub(super) fn start(folder: Option<&Path>, port: Option<u16>) -> Result<Self, Box<dyn Error>> {
         Ok(Self {
             metrics: port.map(Metrics::start).transpose()?,

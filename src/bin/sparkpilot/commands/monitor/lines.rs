@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
-use spark_program::{about, postponed, printable, tell};
+use spark_program::{about, output, postponed, printable, tell};
 use sparkpilot::hal::monitor::{Look, Looker, RateKind, Recording, Sample, utc};
 
 use super::companions::Companions;
@@ -65,10 +65,13 @@ impl Lines {
 
     fn watch(&self, companions: &Companions) -> Result<Option<u8>, Box<dyn Error>> {
         let mut out: Box<dyn Write> = match &self.output {
-            Some(path) => Box::new(File::create(path).map_err(about(path))?),
-            None => Box::new(io::stdout()),
+            Some(path) if !output::is_stdout(path) => {
+                Box::new(File::create(path).map_err(about(path))?)
+            }
+            _ => Box::new(io::stdout()),
         };
-        let place = self.output.clone().unwrap_or_else(|| "stdout".into());
+        let file = self.output.clone().filter(|path| !output::is_stdout(path));
+        let place = file.unwrap_or_else(|| "stdout".into());
         let mut looker = Looker::open();
         // Whole lines, in one write each; nothing of this program holds them back.
         let mut write = |text: &str| -> io::Result<()> {

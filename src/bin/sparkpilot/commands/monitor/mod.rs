@@ -49,7 +49,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "TIME", value_parser = span(Duration::from_secs(1), A_YEAR))]
     duration: Option<Duration>,
     /// Look once and end
-    #[arg(long, conflicts_with_all = ["duration", "interval", "interval_ms"])]
+    #[arg(long, conflicts_with_all = ["duration", "interval", "interval_ms", "record_anomalies", "prometheus"])]
     status: bool,
     /// Lines, also on a terminal: for people with a summary of GPUs at the end, or as CSV or JSON
     #[arg(long, value_enum, value_name = "FORM")]
@@ -60,7 +60,7 @@ pub(crate) struct Arguments {
     /// The same in milliseconds
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(10..=3_600_000), conflicts_with = "interval")]
     interval_ms: Option<u64>,
-    /// Write lines here and not to stdout
+    /// Write lines here, or with `-` to stdout
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Keep the last five minutes, and write them into this folder when the machine comes into trouble: little memory,

@@ -10,7 +10,7 @@ pub(super) fn span(
     move |text| match parse(text) {
         Some(span) if (least..=most).contains(&span) => Ok(span),
         _ => Err(format!(
-            "expected a time from {} to {}, as in 500ms, 2s, 5m or 1h",
+            "expected a time from {} to {}, in ms, s, m or h, as in 90s",
             words(least),
             words(most)
         )),

@@ -14,7 +14,7 @@ use std::process::ExitCode;
 
 use clap::ValueEnum;
 use spark_program::output::Words;
-use spark_program::{Pulse, Usage, number, output, place, postponed, printable};
+use spark_program::{Pulse, Usage, file_ending_in, number, output, place, postponed, printable};
 use sparkpilot::quant::analysis::plan::Pick;
 use sparkpilot::quant::analysis::{
     Candidate, Kept, Layer, NamedWeight, ParetoPoint, PlanBudget, PrecisionPlan, Sensitivity, plot,
@@ -52,7 +52,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Plot signal to noise against size
-    #[arg(long, value_name = "FILE.svg")]
+    #[arg(long, value_name = "FILE.svg", value_parser = file_ending_in(&["svg"]))]
     plot: Option<PathBuf>,
 }
 

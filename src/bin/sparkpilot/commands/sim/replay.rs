@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use spark_program::output::Words;
-use spark_program::{output, place, printable};
+use spark_program::{file_ending_in, output, place, printable};
 use sparkpilot::sim::report::replay_svg;
 use sparkpilot::sim::run::Simulator;
 
@@ -27,7 +27,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_enum, value_name = "CONTROLLER")]
     controller: Controller,
     /// Write the drawing here, or with `-` to stdout
-    #[arg(long, value_name = "FILE.svg")]
+    #[arg(long, value_name = "FILE.svg", value_parser = file_ending_in(&["svg"]))]
     output: PathBuf,
 }
 

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 use spark_program::output::Words;
-use spark_program::{Usage, count, output, place, postponed, printable};
+use spark_program::{Usage, count, file_ending_in, output, place, postponed, printable};
 use sparkpilot::sim::metric::{CATALOGUE, MetricInfo, Metrics};
 use sparkpilot::sim::report::replay_svg;
 use sparkpilot::sim::run::Simulator;
@@ -36,7 +36,7 @@ pub(crate) struct Arguments {
     /// Who drives; `sim list` names them
     #[arg(long, value_enum, value_name = "CONTROLLER")]
     controller: Controller,
-    /// What varies, from one value to another; may be repeated
+    /// What varies, from one value to another; may be repeated for other parameters
     #[arg(long, required = true, value_name = "PARAMETER=LOW..HIGH", value_parser = bounds, allow_hyphen_values = true)]
     vary: Vec<(Parameter, [f64; 2])>,
     /// What makes a drive bad: danger (a collision by its speed, else a short time to collision), or a metric of `sim run`
@@ -58,7 +58,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE.toml|FILE.json")]
     scenario: Option<PathBuf>,
     /// Draw the worst drive, here or with `-` to stdout
-    #[arg(long, value_name = "FILE.svg")]
+    #[arg(long, value_name = "FILE.svg", value_parser = file_ending_in(&["svg"]))]
     svg: Option<PathBuf>,
     /// Write what was found as JSON (schema spark-sim-search/1), here or with `-` to stdout
     #[arg(long, value_name = "FILE")]
@@ -136,6 +136,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
         if !matches!(ending, Some("toml" | "json")) {
             let why = "--scenario: files of scenarios end in .toml or .json";
             return Err(Usage(why.to_owned()).into());
+        }
+    }
+    let varied = arguments.vary.iter().enumerate();
+    for (at, (parameter, _)) in varied {
+        if arguments.vary[..at].iter().any(|(it, _)| it == parameter) {
+            let name = name_of(*parameter);
+            return Err(Usage(format!("--vary {name} is given twice")).into());
         }
     }
     let scenarios = arguments.scenarios.load()?;

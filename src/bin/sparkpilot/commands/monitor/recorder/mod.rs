@@ -11,13 +11,14 @@
 
 mod recordings;
 
-use std::io;
+use std::error::Error;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use spark_program::{output, place};
 use sparkpilot::hal::monitor::Look;
 
 use recordings::Recordings;
@@ -40,8 +41,10 @@ impl Recorder {
     ///
     /// # Errors
     ///
-    /// A system that refuses a thread.
-    pub(super) fn start(folder: &Path) -> io::Result<Self> {
+    /// A folder that cannot be made or written to; a system that refuses a thread.
+    pub(super) fn start(folder: &Path) -> Result<Self, Box<dyn Error>> {
+        output::folder(folder)?;
+        place::folder(folder)?;
         let (looks, inbox) = mpsc::sync_channel::<Arc<Look>>(QUEUE);
         let (over, is_over) = mpsc::channel();
         let said = Arc::new(Mutex::new(String::new()));

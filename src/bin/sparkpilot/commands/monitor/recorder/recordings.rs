@@ -91,7 +91,7 @@ impl Recordings {
     }
 
     pub(super) fn within(folder: &Path, bounds: Bounds) -> Self {
-        let mut recordings = Self {
+        Self {
             folder: folder.to_owned(),
             bounds,
             alarm: Alarm::default(),
@@ -101,13 +101,7 @@ impl Recordings {
             wanted: None,
             recorded: BTreeMap::new(),
             words: String::new(),
-        };
-        // Said before there is anything to lose.
-        let place = output::folder(folder).and_then(|()| spark_program::place::folder(folder));
-        if let Err(why) = place {
-            recordings.words = format!("anomalies cannot be recorded: {}", in_words(&why));
         }
-        recordings
     }
 
     /// What was recorded last, or why it cannot be.

@@ -161,11 +161,6 @@ fn a_folder_that_cannot_be_written_to_is_said_and_tried_again() {
     // A file in the place of the folder.
     fs::write(&folder.0, "a file").unwrap();
     let mut recordings = Recordings::of(&folder.0);
-    assert!(
-        recordings.words().contains("cannot be recorded"),
-        "{}",
-        recordings.words()
-    );
     recordings.take(&look(0, 100));
     assert!(
         recordings.words().contains("low_memory: not recorded"),

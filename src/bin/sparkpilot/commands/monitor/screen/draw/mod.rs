@@ -25,7 +25,7 @@ use super::state::State;
 use bars::{bold, colour, dim};
 
 /// The keys, as `action_of` knows them.
-const KEYS: &str = "q end · space pause or go on · s sort processes · ↓ ↑ scroll GPUs";
+const KEYS: &str = "q or Esc end · space pause or go on · s sort processes · ↓ ↑ scroll GPUs";
 
 pub(super) fn everything(frame: &mut Frame<'_>, state: &State) {
     let area = frame.area();
