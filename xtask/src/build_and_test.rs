@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::workspace::Workspace;
 
 /// Members that compute, or that tests wait for: optimised as users build them.
-const COMPUTING: [&str; 11] = [
+pub(crate) const COMPUTING: [&str; 11] = [
     "spark-dora",
     "spark-gemm",
     "spark-mem",

@@ -2,16 +2,17 @@
 //!
 //! ```text
 //! mpirun, mpicc, libclang here?      the library is Open MPI; its version is printed
-//! mpi/                               format, clippy, build, then 1, 2, 4 and 8 ranks: the same bits, and one end for all
+//! mpi/                               format, build with clippy's lints, then 1, 2, 4 and 8 ranks: the same bits, and one end for all
 //! the main workspace                 knows no MPI: neither its lock file nor, once it is built, the program `sparkpilot`
 //! ```
 //!
 //! A workspace of its own, built with the dependencies of the main lock file: a program is linked to the MPI of the machine that builds it.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::build_and_test;
 use crate::command::{self, cargo};
 use crate::error::{Error, LeftOut};
 use crate::workspace::Workspace;
@@ -47,19 +48,44 @@ pub(crate) fn run(workspace: &Workspace) -> Result<(), Error> {
     let in_place = |command: &mut Command| {
         command.current_dir(&root).env("CARGO_TARGET_DIR", &target);
     };
-    // One after the other: each test starts up to eight processes. Networks of tests are small: optimising takes longer than it saves.
+    // Networks of tests are small: optimising takes longer than it saves, of what computes nothing at all.
     let mut test = cargo(&["test", "--release"]);
-    for setting in ["opt-level=1", "debug=false", "lto=\"off\""] {
+    for setting in [
+        "opt-level=1",
+        "debug=false",
+        "lto=\"off\"",
+        "package.\"*\".opt-level=0",
+    ] {
         test.args(["--config", &format!("profile.release.{setting}")]);
     }
+    for name in build_and_test::COMPUTING {
+        let level = format!("profile.release.package.{name}.opt-level=1");
+        test.args(["--config", &level]);
+    }
+    // Clippy compiles as rustc does, with its lints; as a command of its own it would read every dependency once more.
+    test.env("RUSTC_WORKSPACE_WRAPPER", clippy_driver()?);
+    test.env(
+        "CLIPPY_ARGS",
+        "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__",
+    );
+    // One after the other: each test starts up to eight processes.
     test.args(["--", "--test-threads=1"]);
     in_place(&mut test);
     let counts = command::run_tests(&mut test)?;
     println!("{counts}");
-    let mut clippy = cargo(&["clippy", "--all-targets", "--", "-D", "warnings"]);
-    in_place(&mut clippy);
-    command::run(&mut clippy)?;
     Ok(())
+}
+
+/// The compiler that lints, which lies beside rustc.
+fn clippy_driver() -> Result<PathBuf, Error> {
+    let sysroot = command::output_of(Command::new("rustc").args(["--print", "sysroot"]))?;
+    let driver = Path::new(sysroot.trim()).join("bin/clippy-driver");
+    match driver.is_file() {
+        true => Ok(driver),
+        false => Err(Error::Usage(
+            "no clippy: rustup component add clippy".to_owned(),
+        )),
+    }
 }
 
 /// What this machine lacks, as the command that brings it.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! address  -Zsanitizer=address: spark-mem on the stand-in driver as it is; the unit tests of
-//!          spark-quant; spark-parallel; spark-gemm; spark-onnx's kernels, and every operator once
+//!          spark-quant; spark-parallel; spark-gemm; spark-onnx's kernels and plans for GPUs, and every operator once
 //! driver   the stand-in driver with -fsanitize=address,undefined, its library preloaded,
 //!          spark-mem as it is: kernels run there too
 //! threads  -Zsanitizer=thread: spark-mem on the host and on the emulated card, and its files;
@@ -81,6 +81,13 @@ const GEMM: [&str; 3] = ["spark-gemm", "--lib", "--"];
 /// `spark-onnx` from where its kernels are tested.
 const MODEL: [&str; 3] = ["spark-onnx", "--lib", "--"];
 
+/// What the feature `cuda` adds, on the stand-in driver. Kernels that are wrong on purpose touch what they must not.
+const MODEL_ON_GPU: [&str; 3] = [
+    "cuda::",
+    "--skip=wrong_kernel",
+    "--skip=silent_in_any_order",
+];
+
 /// Networks on the pool of threads. The same with every operator and precision takes minutes under a sanitiser.
 const MODEL_THREADS: [&str; 2] = [
     "results_do_not_depend_on_the_number_of_threads",
@@ -107,7 +114,14 @@ fn addresses(workspace: &Workspace) -> Result<(), Error> {
         vec!["spark-parallel", "--tests", "--"],
         [&GEMM, GEMM_KERNELS].concat(),
         vec!["spark-quant", "--lib", "--"],
-        [&MODEL, MODEL_KERNELS].concat(),
+        [
+            &MODEL[..1],
+            &["--features", "cuda"],
+            &MODEL[1..],
+            MODEL_KERNELS,
+            &MODEL_ON_GPU,
+        ]
+        .concat(),
     ] {
         let mut test = test(workspace, "address");
         test.arg("-Zprofile-rustflags");

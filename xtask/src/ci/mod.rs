@@ -7,11 +7,11 @@
 //! test          the README's test command
 //! doc           rustdoc, no warning
 //! tidy          what compilers cannot check
-//! cuda          the CUDA paths of spark-mem and spark-onnx on the stand-in driver, kernels as PTX; needs PyPI the first time
-//! kernels       every kernel through NVIDIA's compiler
+//! kernels       every kernel through NVIDIA's compiler, for the architectures that programs are made for first; needs PyPI the first time
 //! onnx-suite    the ONNX project's tests, every one with its listed outcome; needs PyPI too
-//! test-release  again optimised, without debug assertions, with every feature: integration tests, and unit
-//!               tests of some crates. What computes little is optimised less, members and others
+//! test-release  again optimised, without debug assertions, with every feature: integration tests of what computes and of the
+//!               program, and unit tests of some crates; the CUDA paths on the stand-in driver, kernels as PTX.
+//!               What computes little is optimised less, members and others
 //! example       the main example on the zoo and, with SPARK_TEST_DATA, on the real models,
 //!               whose outputs must agree with their goldens
 //! dist          the program that `test-release` built, packed as a release is; terms and sources of every crate
@@ -19,7 +19,7 @@
 //!
 //! second row, beside the first; its output, when it has ended; folders of its own, aarch64's but for what runs while compiling
 //! mpi           the program for training in several processes, built with this machine's Open MPI, on 1 to 8 real ranks
-//! sanitize      memory, kernels and threads under address and thread sanitisers
+//! sanitize      memory, kernels and threads under address and thread sanitisers, the CUDA paths among them
 //! fuzz          every fuzz target builds and runs for a second
 //! aarch64       tests of Arm's vector code under qemu
 //! ```
@@ -36,7 +36,6 @@ mod beside;
 mod summary;
 
 use std::path::Path;
-use std::process::Command;
 use std::time::Instant;
 
 use beside::Beside;
@@ -79,7 +78,7 @@ struct Step {
 }
 
 /// One after the other.
-const FIRST_ROW: [Step; 12] = [
+const FIRST_ROW: [Step; 11] = [
     Step {
         name: "fmt",
         run: Run::Whole(fmt),
@@ -101,12 +100,8 @@ const FIRST_ROW: [Step; 12] = [
         run: Run::Whole(|workspace| tidy::run(workspace, false)),
     },
     Step {
-        name: "cuda",
-        run: Run::Whole(cuda),
-    },
-    Step {
         name: "kernels",
-        run: Run::Whole(kernels::run),
+        run: Run::Whole(kernels::run_for_ends),
     },
     Step {
         name: "onnx-suite",
@@ -285,43 +280,6 @@ fn test(workspace: &Workspace) -> Result<(), Error> {
     build_and_test::test(workspace, &[])
 }
 
-/// The engine's tests in which NVIDIA's compiler has the most to do, by the part of their names.
-const WRONG_KERNELS: &str = "every_wrong_kernel";
-
-/// The default features leave the CUDA path out; debug assertions are on here. `kernels` and `sanitize` test parts of
-/// the same build. What stands on this path, and candle's tensors, is tested by `test-release`.
-fn cuda(workspace: &Workspace) -> Result<(), Error> {
-    // Kernels run as what NVIDIA's compiler makes of them, here and in the tests below.
-    kernels::Toolchain::get(&workspace.target.join("kernels"))?;
-    let memory = ["test", "-p", "spark-mem", "--features", "cuda"];
-    let engine = ["test", "-p", "spark-onnx", "--features", "cuda", "--lib"];
-    for package in [&memory[..], &engine] {
-        command::run(cargo(package).arg("--no-run").current_dir(&workspace.root))?;
-    }
-    // The stand-in driver is one device: what runs on it within a process is one after the other. Two processes have two.
-    let (mut of_memory, mut of_networks) = (cargo(&memory), cargo(&engine));
-    let mut of_wrong_kernels = cargo(&engine);
-    of_wrong_kernels.arg(WRONG_KERNELS);
-    // Of the engine only what the feature adds, by the part of the names.
-    of_networks.args(["cuda::", "--", "--skip", WRONG_KERNELS]);
-    for test in [&mut of_memory, &mut of_networks, &mut of_wrong_kernels] {
-        test.current_dir(&workspace.root);
-    }
-    let one_by_one = |tests: &mut [Command]| -> Result<(), Error> {
-        for test in tests {
-            println!("{}", command::run_tests(test)?);
-        }
-        Ok(())
-    };
-    std::thread::scope(|scope| {
-        let beside = scope.spawn(|| one_by_one(&mut [of_wrong_kernels]));
-        one_by_one(&mut [of_memory, of_networks])?;
-        beside
-            .join()
-            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    })
-}
-
 fn doc(workspace: &Workspace) -> Result<(), Error> {
     let mut doc = cargo(&["doc", "--workspace", "--no-deps", "--all-features"]);
     command::run(
@@ -332,18 +290,23 @@ fn doc(workspace: &Workspace) -> Result<(), Error> {
 
 /// Crates whose unit tests are run optimised too, most for kernels or for features that the plain tests lack. For the unit
 /// tests of each other crate it would be compiled once more.
-const OPTIMISED_UNITS: [&str; 6] = [
+const OPTIMISED_UNITS: [&str; 7] = [
     "spark-gemm",
     "spark-mem",
+    "spark-onnx",
     "spark-quant",
     "spark-sim",
     "spark-dora",
     "sparkpilot",
 ];
 
-/// Crates with documentation behind a feature, whose tests `test` has not run (spark-mem's `cuda` has), and the facade, on whose
-/// dependencies cargo takes the features of all.
-const FEATURED_DOCUMENTATION: [&str; 5] = [
+/// Crates whose integration tests are not run optimised: they read files and words, and no feature adds to what `test` has run.
+const READING: [&str; 3] = ["xtask", "spark-data", "spark-hal"];
+
+/// Crates with documentation behind a feature, whose tests `test` has not run, and the facade, on whose dependencies cargo takes
+/// the features of all.
+const FEATURED_DOCUMENTATION: [&str; 6] = [
+    "spark-mem",
     "spark-quant",
     "spark-onnx",
     "spark-sim",
@@ -354,10 +317,13 @@ const FEATURED_DOCUMENTATION: [&str; 5] = [
 /// The release profile turns debug assertions and overflow checks off. Tests start the examples,
 /// which `cargo test --examples` would build as tests of their own. Other doc tests are left out: `test` has run them.
 fn test_release(workspace: &Workspace) -> Result<(), Error> {
+    // Kernels run as what NVIDIA's compiler makes of them.
+    kernels::Toolchain::get(&workspace.target.join("kernels"))?;
     let mut build = cargo(&["build", "--workspace", "--examples"]);
     command::run(build_and_test::release(&mut build, workspace))?;
     mpi::main_program_has_none(workspace)?;
-    let mut whole = cargo(&["test", "--workspace", "--test", "*", "--exclude", "xtask"]);
+    let mut whole = cargo(&["test", "--workspace", "--test", "*"]);
+    whole.args(READING.iter().flat_map(|name| ["--exclude", name]));
     let mut units = cargo(&["test", "--lib", "--bin", "sparkpilot"]);
     // `--all-features` speaks of the named members alone: those beneath would be built again with fewer.
     units.arg("--features").arg(workspace.features().join(","));
