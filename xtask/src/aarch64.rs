@@ -17,7 +17,7 @@
 use std::fs;
 use std::process::Command;
 
-use crate::build_and_test::OWN_GENERICS;
+use crate::build_and_test::{OWN_GENERICS, unoptimised};
 use crate::command::{self, cargo};
 use crate::error::{Error, LeftOut};
 use crate::workspace::Workspace;
@@ -88,6 +88,16 @@ const TESTS: [(&str, &[&str], &[&str]); 8] = [
     ),
 ];
 
+/// What no test here waits for: optimising it takes longer.
+const AWAITED_BY_NONE: &[&str] = &[
+    "spark-hal",
+    "spark-mem",
+    "spark-onnx-graph",
+    "spark-onnx-proto",
+    "spark-ptx",
+    "spark-testing",
+];
+
 /// Random cases of each property test: an emulator takes a hundred times as long.
 const CASES: &str = "4";
 
@@ -151,6 +161,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<(), Error> {
         test.env("RUSTC_BOOTSTRAP", "1");
         test.args(["--config", "profile.dev.package.\"*\".opt-level=0"]);
         test.args(["--config", "profile.test.debug=0"]);
+        unoptimised(&mut test, AWAITED_BY_NONE);
         test.args(arguments).arg("--").args(tests);
         test.env("PROPTEST_CASES", CASES);
         test.env("SPARK_EMULATED_CPU", processor);

@@ -210,7 +210,7 @@ fn threads(workspace: &Workspace) -> Result<LeftOut, Error> {
         // The prebuilt library's locks and counts are not watched and would look like races.
         test.args(["-Zbuild-std", "--target", &host]);
         unoptimised(&mut test, AWAITED_BY_NONE);
-        unoptimised(&mut test, &[KERNELS_OF_QUANT]);
+        unoptimised(&mut test, &[KERNELS_OF_QUANT, "spark-hal"]);
         unoptimised(&mut test, OPERATORS);
         test.arg("-p").args(arguments).arg("--test-threads=2");
         test.env("RUSTFLAGS", THREAD.join(" "));

@@ -180,7 +180,7 @@ impl Program {
         let (folder, output) = (Folder::new(), Folder::new());
         // As a terminal starts it, so that it sees Ctrl-C.
         let mut command = if interrupts_are_ignored() {
-            let mut command = Command::new("env");
+            let mut command = Command::new("/usr/bin/env");
             command.arg("--default-signal=INT").arg(path);
             command
         } else {

@@ -25,7 +25,7 @@
 //! ```
 //!
 //! Compilers and tests alone leave a third of two cores idle. The second row begins when `test` has ended, which may be all that
-//! somebody waits for.
+//! somebody waits for; with `CI` set nobody waits, and it begins at once.
 //! `onnx-suite` runs what `test` has built, `example`, `dist` and `book` what `test-release` has.
 //!
 //! A machine may lack what a step needs: an emulator, a component of rustup, the reference data.
@@ -125,7 +125,7 @@ const FIRST_ROW: [Step; 11] = [
     },
 ];
 
-/// The step behind which the second row begins.
+/// The step behind which the second row begins, where somebody may wait for it; the first one elsewhere.
 const BEFORE_SECOND_ROW: &str = "test";
 
 /// One after the other, beside the first row. What shares a folder with it stands last.
@@ -211,7 +211,7 @@ pub(crate) fn run(workspace: &Workspace, asked: &Asked) -> Result<(), Error> {
     second.map_or(Ok(()), Beside::finish)
 }
 
-/// Runs what is wanted of a row; `between` is called after [`BEFORE_SECOND_ROW`] and each later step.
+/// Runs what is wanted of a row; `between` is called after [`BEFORE_SECOND_ROW`] (with `CI` set after the first step) and each later one.
 fn row(
     steps: &[Step],
     workspace: &Workspace,
@@ -237,7 +237,7 @@ fn row(
                 });
             }
         }
-        is_behind |= step.name == BEFORE_SECOND_ROW;
+        is_behind |= is_automatic || step.name == BEFORE_SECOND_ROW;
         if is_behind {
             between()?;
         }

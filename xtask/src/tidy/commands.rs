@@ -9,7 +9,8 @@
 //! ```
 //!
 //! A flag after `--` counts as known when the example holds it as a string, or has a field
-//! of that name for clap to make it from. The README's test command also has to be the one that `.ci/run` runs. Deliberately absent: running the commands; `cargo xtask book --check` does.
+//! of that name for clap to make it from. The README's test command also has to be one that `.ci/run` runs, itself or as the step `test` of
+//! `cargo xtask ci`. Deliberately absent: running the commands; `cargo xtask book --check` does.
 
 use super::source::lines_outside_tests;
 use super::tree::{Finding, Tree};
@@ -17,6 +18,8 @@ use crate::args::HELP;
 
 const RULE: &str = "command";
 const TEST_COMMAND: &str = "cargo test";
+/// Every check of a commit, [`TEST_COMMAND`] among them.
+const EVERY_STEP: &str = "cargo xtask ci";
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -32,9 +35,10 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
             .iter()
             .any(|(_, command)| command == TEST_COMMAND)
     });
-    let ci_tests = tree
-        .file(".ci/run")
-        .is_none_or(|ci| ci.text.lines().any(|line| line.starts_with(TEST_COMMAND)));
+    let ci_tests = tree.file(".ci/run").is_none_or(|ci| {
+        let mut lines = ci.text.lines();
+        lines.any(|line| line.starts_with(TEST_COMMAND) || line == EVERY_STEP)
+    });
     if !readme_tests {
         let message = format!("the README does not show `{TEST_COMMAND}`");
         findings.push(Finding::new(RULE, "README.md", 0, message));
