@@ -47,7 +47,7 @@ pub(super) const CHECKS: &[Examination<Facts>] = &[
     Examination {
         check: Check {
             id: "memory.pressure",
-            title: "not all tasks wait for memory for a tenth of the time",
+            title: "memory does not keep every task waiting a tenth of the time",
             source: "parallelArchitect/gb10-uma-diagnostics; Linux Documentation/accounting/psi.rst; the limit is this crate's",
         },
         run: pressure,
