@@ -52,11 +52,8 @@ struct Place {
 
 /// Reads the journal's files.
 pub(super) fn read(root: &Root, clock: Clock) -> Journal {
-    read_within(root, clock, TIME_LIMIT)
-}
-
-fn read_within(root: &Root, clock: Clock, limit: Duration) -> Journal {
-    let deadline = Instant::now() + limit;
+    let deadline = Instant::now() + TIME_LIMIT;
+    let in_time = || format!("in {} s", TIME_LIMIT.as_secs_f32());
     let mut journal = Journal {
         log: None,
         unclean: Vec::new(),
@@ -76,7 +73,7 @@ fn read_within(root: &Root, clock: Clock, limit: Duration) -> Journal {
         for (number, file) in files.iter().enumerate() {
             let left = MESSAGES_LIMIT.saturating_sub(log.n_read);
             cut = if Instant::now() >= deadline {
-                Some(format!("in {} s", limit.as_secs_f32()))
+                Some(in_time())
             } else if left == 0 {
                 Some(format!("of {MESSAGES_LIMIT} at most"))
             } else if number >= FILES_LIMIT {
@@ -98,7 +95,7 @@ fn read_within(root: &Root, clock: Clock, limit: Duration) -> Journal {
             match JournalFile::open(&root.path(&file.path)) {
                 Ok(mut open) => {
                     if !open.read_kernel(&mut log, &mut boots, left, deadline) {
-                        cut = Some(format!("in {} s", limit.as_secs_f32()));
+                        cut = Some(in_time());
                         break;
                     }
                 }
