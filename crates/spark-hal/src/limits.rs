@@ -10,5 +10,7 @@ pub(crate) const HOT_C: u32 = 85;
 pub(crate) const STUCK_MHZ: u32 = 1400;
 /// Available memory below which a GB10's host is near its end; tools keep 8 to 10 GiB.
 pub(crate) const LOW_MEMORY_BYTES: u64 = 8 << 30;
-/// Percent of time in which every task waits for memory, from which on a freeze is near.
+/// Percent of time in which every task waits for memory, from which on a freeze is near. This crate's choice: files that are read and
+/// pages that come back from swap give shares of a percent to a few, and `systemd-oomd` ends programs at 60 (`DefaultMemoryPressureLimit`,
+/// oomd.conf(5)), which is too late for a machine that freezes.
 pub(crate) const STALLED_PERCENT: f32 = 10.0;

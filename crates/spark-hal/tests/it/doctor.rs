@@ -403,12 +403,21 @@ fn memory_pressure() {
     let pressure = |full: &str| {
         Patient::spark().with(&format!(
             "== /proc/pressure/memory\nsome avg10=1.00 avg60=1.00 avg300=0.00 total=9\n\
-             full avg10={full} avg60=0.00 avg300=0.00 total=9\n"
+             full avg10={full} avg300=0.00 total=9\n"
         ))
     };
-    pressure("0.00").passes("memory.pressure");
-    pressure("1.25").has("memory.pressure", Severity::Warning, "avg10=1.25");
-    pressure("45.00").has("memory.pressure", Severity::Error, "45");
+    // The limit is the monitor's (`stalled`), of ten seconds or of a minute.
+    for full in [
+        "0.00 avg60=0.00",
+        "0.00 avg60=0.11",
+        "1.25 avg60=0.00",
+        "9.99 avg60=9.99",
+    ] {
+        pressure(full).passes("memory.pressure");
+    }
+    pressure("10.00 avg60=0.00").has("memory.pressure", Severity::Error, "avg10=10");
+    pressure("0.00 avg60=12.50").has("memory.pressure", Severity::Error, "avg60=12.5");
+    pressure("45.00 avg60=0.00").has("memory.pressure", Severity::Error, "45");
     Patient::spark().is_not_examined("memory.pressure", "psi=1");
 }
 

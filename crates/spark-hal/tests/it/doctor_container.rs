@@ -183,8 +183,15 @@ fn container_toolkit() {
     // The tool alone tells docker nothing.
     with_tool().has(TOOLKIT, Severity::Warning, "nvidia-ctk runtime configure");
     daemon("{\"log-driver\": \"journald\"}").has(TOOLKIT, Severity::Warning, "no runtimes.nvidia");
-    daemon("{\"runtimes\": {\"nvidia\": {\"path\": \"nvidia-container-runtime\"}}}")
-        .passes(TOOLKIT);
+    // As systemd's services look for it.
+    let bare = "{\"runtimes\": {\"nvidia\": {\"path\": \"nvidia-container-runtime\"}}}";
+    daemon(bare).has(TOOLKIT, Severity::Warning, "in none of /usr/local/sbin");
+    for folder in ["/usr/bin", "/usr/local/bin"] {
+        daemon(bare)
+            .with(&format!("== {folder}/nvidia-container-runtime\nELF\n"))
+            .passes(TOOLKIT);
+    }
+    daemon("{\"runtimes\": {\"nvidia\": {}}}").is_not_examined(TOOLKIT, "a path");
     let absolute =
         "{\"runtimes\": {\"nvidia\": {\"path\": \"/usr/bin/nvidia-container-runtime\"}}}";
     daemon(absolute).has(TOOLKIT, Severity::Warning, "not there");
@@ -200,6 +207,111 @@ fn container_toolkit() {
         .is_not_examined(TOOLKIT, "snap");
 }
 
+const RUNTIME: &str = "== /usr/bin/nvidia-container-runtime\nELF\n";
+
+/// Containers that ask for it get it by its own name, or without asking where it is the default.
+#[test]
+fn runtimes_of_other_names_are_known_by_their_program() {
+    let named = |program: &str| {
+        daemon(&format!(
+            "{{\"default-runtime\": \"gpu\", \"runtimes\": {{\"gpu\": {{\"path\": \"{program}\"}}}}}}"
+        ))
+    };
+    let program = "/usr/bin/nvidia-container-runtime";
+    named(program).with(RUNTIME).passes(TOOLKIT);
+    named("nvidia-container-runtime")
+        .with(RUNTIME)
+        .passes(TOOLKIT);
+    named(program).has(TOOLKIT, Severity::Warning, "not there");
+    named("/usr/bin/crun").with("== /usr/bin/crun\nELF\n").has(
+        TOOLKIT,
+        Severity::Warning,
+        "no runtimes.nvidia",
+    );
+    // As a shim of containerd's.
+    daemon(&format!(
+        "{{\"runtimes\": {{\"gpu\": {{\"runtimeType\": \"io.containerd.runc.v2\", \"options\": {{\"BinaryName\": \"{program}\"}}}}}}}}"
+    ))
+    .with(RUNTIME)
+    .passes(TOOLKIT);
+}
+
+#[test]
+fn a_users_own_docker_has_its_own_settings() {
+    let settings = |json: &str| {
+        with_tool().with(&format!(
+            "== /home/user/.config/docker/daemon.json\n{json}\n"
+        ))
+    };
+    let told = "{\"runtimes\": {\"nvidia\": {\"path\": \"nvidia-container-runtime\"}}}";
+    settings(told).with(RUNTIME).passes(TOOLKIT);
+    settings(told).has(TOOLKIT, Severity::Warning, "not there");
+    settings("{}").has(
+        TOOLKIT,
+        Severity::Warning,
+        "systemctl --user restart docker",
+    );
+    settings("{").has(TOOLKIT, Severity::Error, "does not start");
+    // The machine's docker is told; broken settings of it are not made good by the user's.
+    settings("{}")
+        .with(RUNTIME)
+        .with(&format!("== /etc/docker/daemon.json\n{told}\n"))
+        .passes(TOOLKIT);
+    settings(told)
+        .with(RUNTIME)
+        .with("== /etc/docker/daemon.json\n{\n")
+        .has(TOOLKIT, Severity::Error, "does not start");
+    // Another user's are not looked for.
+    with_tool()
+        .with(RUNTIME)
+        .with(&format!(
+            "== /home/other/.config/docker/daemon.json\n{told}\n"
+        ))
+        .has(TOOLKIT, Severity::Warning, "no runtimes.nvidia");
+}
+
+#[test]
+fn the_command_line_in_systemds_units_tells_docker_too() {
+    let unit = "== /usr/lib/systemd/system/docker.service\n[Service]\nExecStart=/usr/bin/dockerd -H fd://\n";
+    let drop_in = |folder: &str, lines: &str| {
+        with_tool().with(unit).with(&format!(
+            "== {folder}/docker.service.d/override.conf\n[Service]\n{lines}\n"
+        ))
+    };
+    let system = "/etc/systemd/system";
+    for options in [
+        "--add-runtime=nvidia=/usr/bin/nvidia-container-runtime",
+        "--add-runtime nvidia=/usr/bin/nvidia-container-runtime --default-runtime=nvidia",
+        "--default-runtime=gpu \\\n  --add-runtime=gpu=/usr/bin/nvidia-container-runtime",
+        "\"--add-runtime=nvidia=nvidia-container-runtime\"",
+    ] {
+        let lines = format!("ExecStart=\nExecStart=/usr/bin/dockerd -H fd:// {options}");
+        drop_in(system, &lines).with(RUNTIME).passes(TOOLKIT);
+        drop_in("/home/user/.config/systemd/user", &lines)
+            .with(RUNTIME)
+            .passes(TOOLKIT);
+        drop_in(system, &lines).has(TOOLKIT, Severity::Warning, "not there");
+    }
+    let plain = "ExecStart=\nExecStart=/usr/bin/dockerd -H fd:// --add-runtime=kata=/usr/bin/kata";
+    drop_in(system, plain)
+        .with(RUNTIME)
+        .has(TOOLKIT, Severity::Warning, "no runtimes.nvidia");
+    // What was taken back, and a file that systemd does not read.
+    let back = "ExecStart=/usr/bin/dockerd --add-runtime=nvidia=nvidia-container-runtime\nExecStart=\nExecStart=/usr/bin/dockerd";
+    drop_in(system, back)
+        .with(RUNTIME)
+        .has(TOOLKIT, Severity::Warning, "no runtimes.nvidia");
+    // By a variable, as Debian's unit has it.
+    let variable = "ExecStart=\nExecStart=/usr/bin/dockerd -H fd:// $DOCKER_OPTS";
+    drop_in(system, variable)
+        .with(RUNTIME)
+        .with("== /etc/default/docker\nDOCKER_OPTS=\"--add-runtime nvidia=/usr/bin/nvidia-container-runtime\"\n")
+        .passes(TOOLKIT);
+    drop_in(system, variable)
+        .with(RUNTIME)
+        .has(TOOLKIT, Severity::Warning, "no runtimes.nvidia");
+}
+
 /// Docker takes an empty file and a byte order mark, and does not start with anything else.
 #[test]
 fn settings_of_docker_that_are_no_json_are_an_error() {
@@ -213,12 +325,22 @@ fn settings_of_docker_that_are_no_json_are_an_error() {
         daemon(broken).has(TOOLKIT, Severity::Error, "does not start");
     }
     let runtime = "{\"runtimes\": {\"nvidia\": {\"path\": \"nvidia-container-runtime\"}}}";
-    daemon(&format!("\u{feff}{runtime}")).passes(TOOLKIT);
+    daemon(&format!("\u{feff}{runtime}"))
+        .with(RUNTIME)
+        .passes(TOOLKIT);
     daemon("  ").has(TOOLKIT, Severity::Warning, "no runtimes.nvidia");
     // A runtime that is no object, or of another name, is none.
     daemon("{\"runtimes\": {\"nvidia\": 1}}").has(TOOLKIT, Severity::Warning, "no runtimes.nvidia");
     daemon("{\"runtimes\": [\"nvidia\"]}").has(TOOLKIT, Severity::Warning, "no runtimes.nvidia");
-    daemon(&"[".repeat(100_000)).has(TOOLKIT, Severity::Error, "does not start");
+    // Deeper than it is read here: docker may take it.
+    let nested = |levels: usize| {
+        let runtime = "\"runtimes\": {\"nvidia\": {\"path\": \"nvidia-container-runtime\"}}";
+        let (open, close) = ("[".repeat(levels), "]".repeat(levels));
+        daemon(&format!("{{\"x\": {open}{close}, {runtime}}}")).with(RUNTIME)
+    };
+    nested(100).passes(TOOLKIT);
+    nested(200).is_not_examined(TOOLKIT, "nested deeper");
+    daemon(&"[".repeat(100_000)).is_not_examined(TOOLKIT, "nested deeper");
 }
 
 #[test]
@@ -307,6 +429,7 @@ fn podman_containerd_and_cri_o_are_told_in_their_own_ways() {
     // Docker brings a containerd of its own.
     daemon("{\"runtimes\": {\"nvidia\": {\"path\": \"nvidia-container-runtime\"}}}")
         .with("== /usr/bin/containerd\nELF\n")
+        .with(RUNTIME)
         .passes(TOOLKIT);
 }
 

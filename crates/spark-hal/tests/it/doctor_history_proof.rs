@@ -3,7 +3,7 @@
 use spark_hal::doctor::{Facts, Severity, Verdict, examine_facts};
 use spark_hal::{Machine, Sources};
 
-use crate::doctor::Patient;
+use crate::doctor::{Patient, has};
 use crate::doctor_history::at_noon;
 
 const ID: &str = "history.xid";
@@ -133,4 +133,39 @@ fn a_spark_without_its_gpu_on_the_bus_is_ill() {
             matches!(verdict, Some(Verdict::Found(found)) if found.severity == Severity::Error);
         assert!(is_error, "{id}: {verdict:?}");
     }
+}
+
+/// The module stays loaded when the GPU falls off the bus: `driver.loaded` is right that it is, and `gpu.usable` says what is wrong.
+#[test]
+fn a_driver_that_is_loaded_has_no_gpu_on_the_bus() {
+    let examined = |is_loaded: bool, is_gone: bool| {
+        let patient = at_noon();
+        if !is_loaded {
+            let _ = std::fs::remove_file(patient.tree.path("/proc/driver/nvidia/version"));
+            let _ = std::fs::remove_file(patient.tree.path("/sys/module/nvidia/version"));
+        }
+        if is_gone {
+            let gpu = patient.tree.path("/sys/bus/pci/devices/000f:01:00.0");
+            std::fs::remove_dir_all(gpu).expect("the GPU's folder");
+        }
+        let machine = Machine::read(&Sources::files(patient.tree.root()));
+        assert_eq!(machine.stack.driver.is_value(), is_loaded);
+        examine_facts(Facts::of(patient.tree.root(), machine))
+    };
+    let gone = "gone from the PCI bus";
+    let report = examined(true, true);
+    assert_eq!(report.verdict("driver.loaded"), Some(&Verdict::Passed));
+    has(&report, "gpu.usable", Severity::Error, "GPU");
+    let both = examined(false, true);
+    has(&both, "driver.loaded", Severity::Error, gone);
+    // The healthy twin: the device is there.
+    let there = examined(true, false);
+    assert_eq!(there.verdict("driver.loaded"), Some(&Verdict::Passed));
+    assert!(!there.to_json().contains(gone));
+    has(
+        &examined(false, false),
+        "driver.loaded",
+        Severity::Error,
+        "no driver for it is loaded",
+    );
 }

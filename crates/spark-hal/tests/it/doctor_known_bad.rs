@@ -13,8 +13,12 @@ fn running(kernel: &str, cmdline: &str) -> Patient {
 
 #[test]
 fn platform_kernel() {
-    Patient::spark().passes("platform.kernel");
     let id = "platform.kernel";
+    // The recorded machine's 6.14.0-1013-nvidia: nobody has said anything of that series.
+    Patient::spark().is_not_applicable(id, "no row of the table");
+    for kernel in ["6.17.0-14-generic", "6.18.3", "7.1.0-1001-nvidia"] {
+        running(kernel, "quiet").is_not_applicable(id, kernel);
+    }
     running("7.0.0-1019-nvidia", "quiet").has("platform.kernel", Severity::Warning, "#590");
     running("7.0.0-1019-nvidia", "quiet kho=off").passes(id);
     running("7.0.0-1020-nvidia", "quiet").passes(id);
@@ -40,6 +44,13 @@ fn platform_cma() {
     };
     let kernel = "7.0.0-1020-nvidia";
     counted(32768, 32768, kernel, "quiet").passes(id);
+    // Each of 20 processors may keep 125 pages of the count to itself.
+    let most = 20 * 125 * 4;
+    for more in [4, 64, most] {
+        counted(32768, 32768 + more, kernel, "quiet").passes(id);
+    }
+    counted(32768, 32768 + most + 4, kernel, "quiet").has(id, Severity::Warning, "CmaFree");
+    counted(32768, 32768 + 16 * most, "7.0.0-1020-nvidia-64k", "quiet").passes(id);
     // As two owners counted it: with and without an area of its own.
     counted(0, 9_700_000, kernel, "quiet").has("platform.cma", Severity::Warning, "CmaFree");
     counted(32768, 9_800_000, kernel, "quiet").has(id, Severity::Warning, "add `kho=off`");
@@ -72,11 +83,28 @@ fn platform_firmware() {
         "5.36_0ACUM018 of 2025-08-20",
     );
     bios("5.36_0ACUM023", "12/10/2025").passes(id);
+    // Older than the one that the row names, as it says "up to".
+    bios("5.36_0ACUM009", "06/01/2025").has(id, Severity::Note, "or older");
+    // Of firmware of other names and of other vendors nobody has said anything.
+    bios("S0QKTOAA", "12/10/2025").is_not_applicable(id, "no row of the table");
+    for machine in [
+        "gigabyte-ai-top-atom",
+        "dell-pro-max-gb10",
+        "lenovo-thinkstation-pgx",
+    ] {
+        Patient::of(machine).is_not_applicable(id, "no row of the table");
+    }
+    // A row that names one version is of that one alone.
+    let exact = own("\"part\": \"bios\", \"vendor\": \"NVIDIA\", \"begins\": \"5.36_0ACUM018\"");
+    let with = |version: &str| bios(version, "08/20/2025").with(&exact);
+    with("5.36_0ACUM018").has(id, Severity::Error, "it burns");
+    with("5.36_0ACUM009").passes(id);
     let asus = |date: &str| {
         Patient::of("asus-ascent-gx10").with(&format!("== /sys/class/dmi/id/bios_date\n{date}\n"))
     };
     asus("01/15/2026").has(id, Severity::Note, "two lanes");
     asus("05/05/2026").passes(id);
+    asus("May 2026").is_not_examined(id, "bios_date");
     Patient::spark()
         .without("/sys/class/dmi/id/bios_version")
         .is_not_examined(id, "bios_version");
@@ -126,6 +154,7 @@ fn network_firmware() {
         patient
     };
     adapters("28.45.4028").passes(id);
+    adapters("22.39.1002").is_not_applicable(id, "22.39.1002");
     adapters("28.38.1002").has("network.firmware", Severity::Warning, "28.38.1002");
     adapters("28.45.4028")
         .with("== /sys/bus/pci/devices/0002:01:00.1/infiniband/roceP2p1s0f1/fw_ver\n28.39.1002\n")

@@ -105,6 +105,11 @@ impl Loaded {
         })
     }
 
+    /// The driver tells this reason in every look.
+    fn says(self, reason: ThrottleReason) -> Self {
+        self.looks(move |look| look.throttle = Reading::Value(vec![reason]))
+    }
+
     fn at(self, clock: u32, power_mw: u32) -> Self {
         self.looks(|look| {
             look.sm_clock_mhz = Reading::Value(clock);
@@ -224,6 +229,110 @@ fn clocks_that_are_stuck() {
         .is_not_examined("load.clocks", "clock");
 }
 
+/// Between the stuck ones and those that owners published (2184 to 2418 MHz).
+#[test]
+fn clocks_below_those_of_healthy_ones() {
+    let at = |clock| Loaded::healthy().at(clock, 52_900);
+    for clock in [1400, 1710, 1999] {
+        at(clock).has("load.clocks", Severity::Warning, "2184 to 2418");
+    }
+    for clock in [2000, 2093, 2183] {
+        at(clock).has("load.clocks", Severity::Note, "a little below");
+    }
+    for clock in [2184, 2281, 2418, 2500] {
+        at(clock).passes("load.clocks");
+    }
+    // Somebody set a limit.
+    let held = |clock| at(clock).says(ThrottleReason::ApplicationClocks);
+    held(2093).passes("load.clocks");
+    held(1710).is_not_examined("load.clocks", "nvidia-smi -rgc");
+    // A moment of it explains nothing.
+    let moment = at(1710).gpu(|gpu| {
+        gpu.phases[3].samples[0].throttle = Reading::Value(vec![ThrottleReason::ApplicationClocks]);
+    });
+    moment.has("load.clocks", Severity::Warning, "1710 MHz");
+}
+
+#[test]
+fn heat_is_a_finding_and_its_advice_is_of_heat() {
+    let advice = |loaded: &Loaded, id: &str| {
+        let report = loaded.examine();
+        let Some(Verdict::Found(finding)) = report.verdict(id) else {
+            panic!("{id}: {:?}", report.verdict(id));
+        };
+        assert_eq!(finding.severity, Severity::Warning, "{finding:?}");
+        assert!(finding.message.contains("hot"), "{finding:?}");
+        for word in ["air", "dust", "cooler"] {
+            assert!(finding.fix.contains(word), "{finding:?}");
+        }
+        for word in ["unplug", "warranty", "capped"] {
+            assert!(!format!("{} {}", finding.message, finding.fix).contains(word));
+        }
+    };
+    for reason in [
+        ThrottleReason::SoftwareThermal,
+        ThrottleReason::HardwareThermal,
+    ] {
+        // At a clock and with watts that look well, and at those that do not.
+        advice(&Loaded::healthy().says(reason), "load.clocks");
+        Loaded::healthy().says(reason).passes("load.power");
+        let slow = Loaded::healthy().at(1100, 28_000).says(reason);
+        advice(&slow, "load.clocks");
+        advice(&slow, "load.power");
+    }
+    let degrees = |celsius| {
+        let slow = Loaded::healthy().at(1100, 28_000);
+        slow.looks(move |look| look.temperature_c = Reading::Value(celsius))
+    };
+    advice(&degrees(86), "load.clocks");
+    advice(&degrees(86), "load.power");
+    degrees(85).has("load.power", Severity::Error, "capped");
+    let capped = degrees(88).at(2411, 61_000).says(ThrottleReason::PowerCap);
+    advice(&capped, "load.power");
+    // Healthy twins: warm at full clock, and a moment of heat.
+    degrees(84).at(2411, 61_000).passes("load.clocks");
+    let moment = Loaded::healthy().gpu(|gpu| {
+        gpu.phases[3].samples[0].throttle = Reading::Value(vec![ThrottleReason::HardwareThermal]);
+    });
+    moment.passes("load.clocks");
+    moment.passes("load.power");
+}
+
+#[test]
+fn a_supply_that_brakes() {
+    let braked = Loaded::healthy().says(ThrottleReason::PowerBrake);
+    braked.has("load.power", Severity::Warning, "supply");
+    braked.passes("load.clocks");
+    let moment = Loaded::healthy().gpu(|gpu| {
+        gpu.phases[3].samples[0].throttle = Reading::Value(vec![ThrottleReason::PowerBrake]);
+    });
+    moment.passes("load.power");
+}
+
+/// An H100 of 700 W at its limit is as it should be; heat and a brake are ills of every GPU.
+#[test]
+fn a_card_of_a_data_centre_at_its_limit_is_well() {
+    let card = |reason| {
+        let card = Loaded::healthy().at(1650, 698_000).says(reason);
+        let card = card.rate(Work::Arithmetic, 52.0).gpu(|gpu| {
+            gpu.name = "NVIDIA H100".to_owned();
+            gpu.compute = Some("9.0".parse().expect("a capability"));
+            gpu.n_multiprocessors = 132;
+        });
+        card.examine_on("h100-server")
+    };
+    let report = card(ThrottleReason::PowerCap);
+    for id in ALL {
+        let verdict = report.verdict(id);
+        assert!(!matches!(verdict, Some(Verdict::Found(_))), "{verdict:?}");
+    }
+    assert_eq!(report.verdict("load.arithmetic"), Some(&Verdict::Passed));
+    let hot = card(ThrottleReason::HardwareThermal);
+    has(&hot, "load.clocks", Severity::Warning, "too hot");
+    let braked = card(ThrottleReason::PowerBrake);
+    has(&braked, "load.power", Severity::Warning, "brakes");
+}
+
 #[test]
 fn spinning_at_18_watts() {
     // Busy, at its clock, and next to nothing is done.
@@ -253,6 +362,12 @@ fn power_that_is_capped_at_30_watts() {
         .looks(|look| look.throttle = Reading::Value(vec![ThrottleReason::PowerCap]));
     told.has("load.power", Severity::Error, "power_cap");
     Loaded::healthy().at(1710, 52_900).passes("load.power");
+    // Told in a good part of the looks it is a finding whatever the watts are.
+    let told = Loaded::healthy().says(ThrottleReason::PowerCap);
+    told.has("load.power", Severity::Warning, "capped in 12 of 12 looks");
+    told.passes("load.clocks");
+    told.looks(|look| look.power_mw = Reading::NotSupported)
+        .has("load.power", Severity::Warning, "power_cap in 12 of 12");
     Loaded::healthy()
         .looks(|look| look.power_mw = Reading::NotSupported)
         .is_not_examined("load.power", "power");
@@ -312,6 +427,28 @@ fn figures_that_no_gpu_gives_are_not_judged() {
     Loaded::healthy()
         .rate(Work::Read, 900.0)
         .is_not_examined("load.bandwidth", "more than it has");
+    // More than lanes and clock give: a clock that does not count, a kernel that was left out.
+    let healthy = 2411.0 * 48.0 * 256.0 / 1e6;
+    Loaded::healthy()
+        .rate(Work::Arithmetic, 1.09 * healthy)
+        .passes("load.arithmetic");
+    for rate in [1.11 * healthy, 900.0, 1e308] {
+        let fast = Loaded::healthy().rate(Work::Arithmetic, rate);
+        fast.is_not_examined("load.arithmetic", "no rate of a GPU");
+    }
+    // No text grows with its figures.
+    let absurd = Loaded::healthy().gpu(|gpu| {
+        for phase in &mut gpu.phases {
+            phase.rate = rate(1e308);
+        }
+    });
+    absurd.is_not_examined("load.bandwidth", "1e308 GB/s");
+    let report = absurd.examine();
+    let json = report.to_json();
+    serde_json::from_str::<serde_json::Value>(&json).expect("JSON");
+    for text in [report.to_text(), json] {
+        assert!(!text.contains(&"0".repeat(20)), "{text}");
+    }
     // A run that was ended early says what it has.
     let mut partial = Loaded::healthy().gpu(|gpu| gpu.phases.truncate(1));
     partial.load.is_partial = true;

@@ -1,12 +1,13 @@
 //! Kernel, driver and firmware against the table of those that are known to be bad.
 //!
-//! Nothing is passed that no row speaks of: a part without a row does not apply, and says so.
+//! Nothing is passed that no row speaks of: a part without a row, or a version that is of no row's naming and vendor, does not apply,
+//! and says so.
 
 use crate::doctor::check::{Check, Examination};
 use crate::doctor::facts::Facts;
 use crate::doctor::known_bad::{OWN_TABLE, Part, Row, Seen as Held, Table};
 use crate::doctor::verdict::{Severity, Verdict, found, not_applicable, not_examined, seen};
-use crate::reading::Reading;
+use crate::reading::{Reading, quote};
 
 use super::applies::other_than_spark;
 
@@ -82,13 +83,31 @@ fn table_of(facts: &Facts, parts: &[Part]) -> Result<Table, Verdict> {
             "needs a {OWN_TABLE} that can be read; see platform.known-bad-table"
         ))
     })?;
-    if parts.iter().any(|part| table.speaks_of(*part)) {
+    if parts.iter().any(|part| table.has(*part)) {
         return Ok(table);
     }
     Err(Verdict::NotApplicable(format!(
         "the table of known faults, of {}, has no row for it",
         table.updated
     )))
+}
+
+/// Nothing is known of this version.
+fn unknown(table: &Table, version: &str) -> Verdict {
+    Verdict::NotApplicable(format!(
+        "no row of the table of known faults, of {}, speaks of {}",
+        table.updated,
+        quote(version)
+    ))
+}
+
+/// What the table says of one version.
+fn judged(table: &Table, part: Part, held: Held<'_>, source: &str) -> Verdict {
+    match table.worst(part, held) {
+        Some(row) => bad(row, source, held.version),
+        None if table.speaks_of(part, held) => Verdict::Passed,
+        None => unknown(table, held.version),
+    }
 }
 
 /// A finding of a row, with what fell under it.
@@ -115,15 +134,13 @@ fn kernel(facts: &Facts) -> Verdict {
         cmdline: &cmdline,
         ..Held::default()
     };
-    match table.worst(Part::Kernel, held) {
-        Some(row) => bad(row, PATH, release),
-        None => Verdict::Passed,
-    }
+    judged(&table, Part::Kernel, held, PATH)
 }
 
 fn firmware(facts: &Facts) -> Verdict {
     const EC: &str = "/sys/class/dmi/id/ec_firmware_release";
     const BIOS: &str = "/sys/class/dmi/id/bios_version";
+    const DATE: &str = "/sys/class/dmi/id/bios_date";
     let table = match table_of(facts, &[Part::Bios, Part::EmbeddedController]) {
         Ok(table) => table,
         Err(verdict) => return verdict,
@@ -132,18 +149,16 @@ fn firmware(facts: &Facts) -> Verdict {
     let Reading::Value(version) = &dmi.bios_version else {
         return not_examined(format!("needs {BIOS}"));
     };
-    let dated = facts.root.line("/sys/class/dmi/id/bios_date").value();
+    let dated = facts.root.line(DATE).value();
     let dated = dated.as_deref().and_then(day_of);
     let vendor = dmi.sys_vendor.as_value().map_or("", String::as_str);
-    let bios = table.worst(
-        Part::Bios,
-        Held {
-            version,
-            vendor,
-            dated: dated.as_deref(),
-            cmdline: "",
-        },
-    );
+    let seen = Held {
+        version,
+        vendor,
+        dated: dated.as_deref(),
+        cmdline: "",
+    };
+    let bios = table.worst(Part::Bios, seen);
     let controller = facts.root.line(EC).value();
     let held = controller.as_deref().map(|version| Held {
         version,
@@ -159,7 +174,18 @@ fn firmware(facts: &Facts) -> Verdict {
             let dated = dated.map_or_else(String::new, |dated| format!(" of {dated}"));
             bad(row, BIOS, &format!("{version}{dated}"))
         }
-        (None, _) => Verdict::Passed,
+        (None, _) if table.needs_date(Part::Bios, seen) => {
+            not_examined(format!("needs {DATE}, as MM/DD/YYYY"))
+        }
+        (None, _) => {
+            let of_controller =
+                held.filter(|held| table.speaks_of(Part::EmbeddedController, *held));
+            if of_controller.is_some() || table.speaks_of(Part::Bios, seen) {
+                Verdict::Passed
+            } else {
+                unknown(&table, version)
+            }
+        }
     }
 }
 
@@ -186,10 +212,12 @@ fn driver(facts: &Facts) -> Verdict {
         version: &text,
         ..Held::default()
     };
-    match table.worst(Part::Driver, held) {
-        Some(row) => bad(row, "/proc/driver/nvidia/version, else NVML", &text),
-        None => Verdict::Passed,
-    }
+    judged(
+        &table,
+        Part::Driver,
+        held,
+        "/proc/driver/nvidia/version, else NVML",
+    )
 }
 
 fn adapters(facts: &Facts) -> Verdict {
@@ -202,6 +230,7 @@ fn adapters(facts: &Facts) -> Verdict {
         return not_applicable("no ConnectX adapter");
     }
     let mut unread = None;
+    let mut unspoken = None;
     for function in functions {
         let place = match function.of_rdma_device() {
             Reading::Value(folder) => format!("{folder}/fw_ver"),
@@ -218,10 +247,14 @@ fn adapters(facts: &Facts) -> Verdict {
         if let Some(row) = table.worst(Part::ConnectX, held) {
             return bad(row, place, &version);
         }
+        if !table.speaks_of(Part::ConnectX, held) {
+            unspoken.get_or_insert_with(|| unknown(&table, &version));
+        }
     }
-    match unread {
-        Some(place) => not_examined(format!("needs {place}")),
-        None => Verdict::Passed,
+    match (unread, unspoken) {
+        (Some(place), _) => not_examined(format!("needs {place}")),
+        (None, Some(verdict)) => verdict,
+        (None, None) => Verdict::Passed,
     }
 }
 

@@ -47,8 +47,8 @@ pub(super) const CHECKS: &[Examination<Facts>] = &[
     Examination {
         check: Check {
             id: "memory.pressure",
-            title: "no task waits for memory",
-            source: "parallelArchitect/gb10-uma-diagnostics",
+            title: "memory does not keep every task waiting a tenth of the time",
+            source: "parallelArchitect/gb10-uma-diagnostics; Linux Documentation/accounting/psi.rst; the limit is this crate's",
         },
         run: pressure,
     },
@@ -195,17 +195,15 @@ fn pressure(facts: &Facts) -> Verdict {
         ));
     };
     let worst = pressure.full.avg10_percent.max(pressure.full.avg60_percent);
-    if worst <= 0.0 {
+    if worst < STALLED_PERCENT {
         return Verdict::Passed;
     }
     let full = pressure.full;
     found(
-        if worst >= STALLED_PERCENT {
-            Severity::Error
-        } else {
-            Severity::Warning
-        },
-        format!("every task waited for memory during {worst} % of the last time"),
+        Severity::Error,
+        format!(
+            "every task waited for memory during {worst} % of the last seconds, {STALLED_PERCENT} are the limit"
+        ),
         vec![seen(
             PATH,
             format!(

@@ -115,7 +115,13 @@ impl History {
         }
         hindrances.extend(why);
         logs.extend(text::read_boot(root, clock));
-        let missing = reach::missing(&logs, ring.as_ref(), clock, &hindrances);
+        let missing = reach::missing(
+            &logs,
+            ring.as_ref(),
+            clock,
+            &hindrances,
+            journal.cut.as_deref(),
+        );
         let mut history = Self {
             tallies: BTreeMap::new(),
             missing,

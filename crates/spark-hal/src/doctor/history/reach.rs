@@ -6,7 +6,7 @@
 //! ring                           |------------|  the ring buffer has to go on
 //! ```
 //!
-//! A log that begins later says nothing of the days before, whatever the reason: it may have been rotated.
+//! A log that begins later says nothing of the days before, whatever the reason: it may have been rotated, or be too large to be read.
 
 use super::log::Log;
 use super::when::{Clock, DAY_S, SLACK_S};
@@ -14,13 +14,22 @@ use super::when::{Clock, DAY_S, SLACK_S};
 /// How long no program may have written a line, until the log's writer counts as dead.
 const QUIET_S: i64 = DAY_S;
 
-/// What of the recent past no log tells.
+/// What of the recent past no log tells; `cut` says how much of one was read, if that is not all.
 pub(super) fn missing(
     logs: &[Log],
     ring: Option<&Log>,
     clock: Clock,
     hindrances: &[String],
+    cut: Option<&str>,
 ) -> Option<String> {
+    let missing = gap(logs, ring, clock, hindrances)?;
+    Some(match cut {
+        Some(cut) => format!("{missing}; {cut}"),
+        None => missing,
+    })
+}
+
+fn gap(logs: &[Log], ring: Option<&Log>, clock: Clock, hindrances: &[String]) -> Option<String> {
     if logs.is_empty() && ring.is_none() {
         let mut needed =
             "needs the kernel's log: /var/log/kern.log or the journal (group adm reads them), or /dev/kmsg (root)"

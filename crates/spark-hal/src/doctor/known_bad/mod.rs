@@ -6,6 +6,7 @@
 //!
 //! row: part, which versions, what they do, fix, severity, source, date
 //!      begins "7.0.0-1019"                a version that begins so
+//!      up_to "5.36_0ACUM018"              this one and older ones of the same naming
 //!      from "28", before "28.39.2702"     by number; either may be absent
 //!      vendor "ASUSTeK", dated_before     firmware by its date
 //!      unless_cmdline "kho=off"           does no harm with this word on the kernel's command line
@@ -13,6 +14,11 @@
 //!
 //! A row stands in the table of this program only if somebody of the project has read its source. A table of a user
 //! that cannot be read is an error that the doctor tells, and no table is used in its place.
+//!
+//! A row speaks of more than it calls bad: of the other versions of its naming and vendor, which are well as far as it goes. `begins`
+//! speaks of those that differ in the last number alone (7.0.0-1020-nvidia, and not 6.14.0-1013-nvidia). What no row speaks of is not well, but not known.
+
+use std::cmp::Ordering;
 
 use serde_json::Value;
 
@@ -25,9 +31,10 @@ use super::verdict::Severity;
 pub(super) const OWN_TABLE: &str = "/etc/sparkpilot/known-bad.json";
 const BUILT_IN: &str = include_str!("known-bad.json");
 const SCHEMA: &str = "spark-known-bad/1";
-const MEMBERS: [&str; 12] = [
+const MEMBERS: [&str; 13] = [
     "part",
     "begins",
+    "up_to",
     "from",
     "before",
     "vendor",
@@ -89,6 +96,7 @@ impl Part {
 pub(super) struct Row {
     pub(super) part: Part,
     begins: Option<String>,
+    up_to: Option<String>,
     from: Option<Vec<u64>>,
     before: Option<Vec<u64>>,
     vendor: Option<String>,
@@ -153,8 +161,20 @@ impl Table {
     }
 
     /// Whether any row is about this part.
-    pub(super) fn speaks_of(&self, part: Part) -> bool {
+    pub(super) fn has(&self, part: Part) -> bool {
         self.rows.iter().any(|row| row.part == part)
+    }
+
+    /// Whether any row is about what was seen: bad, or well as far as that row goes.
+    pub(super) fn speaks_of(&self, part: Part, seen: Seen<'_>) -> bool {
+        let mut rows = self.rows.iter().filter(|row| row.part == part);
+        rows.any(|row| row.speaks_of(seen))
+    }
+
+    /// Whether a row of this vendor's hangs on a date that was not seen.
+    pub(super) fn needs_date(&self, part: Part, seen: Seen<'_>) -> bool {
+        let mut rows = self.rows.iter().filter(|row| row.part == part);
+        rows.any(|row| seen.dated.is_none() && row.dated_before.is_some() && row.is_of_vendor(seen))
     }
 
     /// The worst row that what was seen falls under.
@@ -209,6 +229,7 @@ impl Row {
                 .ok_or_else(|| wrong("part", "kernel, driver, bios, ec or connectx"))?
                 .1,
             begins: text("begins")?,
+            up_to: text("up_to")?,
             from: version("from")?,
             before: version("before")?,
             vendor: text("vendor")?,
@@ -230,13 +251,39 @@ impl Row {
             return Err(wrong("dated_before", "a date, YYYY-MM-DD"));
         }
         let says_which = read.begins.is_some()
+            || read.up_to.is_some()
             || read.from.is_some()
             || read.before.is_some()
             || read.dated_before.is_some();
         // Such a row would be a finding on every machine.
-        says_which
-            .then_some(read)
-            .ok_or_else(|| wrong("begins", "there, or one of from, before, dated_before"))
+        says_which.then_some(read).ok_or_else(|| {
+            wrong(
+                "begins",
+                "there, or one of up_to, from, before, dated_before",
+            )
+        })
+    }
+
+    fn is_of_vendor(&self, seen: Seen<'_>) -> bool {
+        let vendor = self.vendor.as_ref();
+        vendor.is_none_or(|vendor| seen.vendor.starts_with(vendor.as_str()))
+    }
+
+    fn speaks_of(&self, seen: Seen<'_>) -> bool {
+        let version = numbers(seen.version);
+        let is_numbered = !version.is_empty();
+        self.is_of_vendor(seen)
+            && self
+                .begins
+                .as_ref()
+                .is_none_or(|begins| is_of_series(begins, seen.version))
+            && self
+                .up_to
+                .as_ref()
+                .is_none_or(|last| order_of(seen.version, last).is_some())
+            && self.from.as_ref().is_none_or(|from| version >= *from)
+            && (self.from.is_none() && self.before.is_none() || is_numbered)
+            && (self.dated_before.is_none() || seen.dated.is_some())
     }
 
     fn fits(&self, seen: Seen<'_>) -> bool {
@@ -250,7 +297,9 @@ impl Row {
             })
         };
         let is_named = |word: &String| seen.cmdline.split_whitespace().any(|part| part == word);
+        let is_up_to = |last: &String| order_of(seen.version, last).is_some_and(Ordering::is_le);
         self.begins.as_ref().is_none_or(is_in)
+            && self.up_to.as_ref().is_none_or(is_up_to)
             && self
                 .from
                 .as_ref()
@@ -259,10 +308,7 @@ impl Row {
                 .before
                 .as_ref()
                 .is_none_or(|before| !version.is_empty() && version < *before)
-            && self
-                .vendor
-                .as_ref()
-                .is_none_or(|vendor| seen.vendor.starts_with(vendor.as_str()))
+            && self.is_of_vendor(seen)
             && self
                 .dated_before
                 .as_ref()
@@ -275,6 +321,48 @@ impl Row {
 fn numbers(version: &str) -> Vec<u64> {
     let parts = version.split(['.', '-', '_']).take(8);
     parts.map_while(|part| part.parse().ok()).collect()
+}
+
+/// A version as words and numbers in turn, of which the first may be empty: `5.36_0ACUM018` is
+/// `""` 5 `.` 36 `_` 0 `ACUM` 18.
+fn words_and_numbers(version: &str) -> (Vec<&str>, Vec<u64>) {
+    let (mut words, mut counts) = (Vec::new(), Vec::new());
+    let mut rest = version;
+    loop {
+        let end = rest.find(|c: char| c.is_ascii_digit());
+        let (word, behind) = rest.split_at(end.unwrap_or(rest.len()));
+        words.push(word);
+        if behind.is_empty() {
+            return (words, counts);
+        }
+        let end = behind.find(|c: char| !c.is_ascii_digit());
+        let (number, behind) = behind.split_at(end.unwrap_or(behind.len()));
+        counts.push(number.parse().unwrap_or(u64::MAX));
+        rest = behind;
+    }
+}
+
+/// Which of two versions is the older one; `None` where they are not named alike.
+fn order_of(version: &str, other: &str) -> Option<Ordering> {
+    let (words, numbers) = words_and_numbers(version);
+    let (other_words, other_numbers) = words_and_numbers(other);
+    (words == other_words).then(|| numbers.cmp(&other_numbers))
+}
+
+/// Whether a version differs from one that begins so in the last number alone, and in what may follow.
+fn is_of_series(begins: &str, version: &str) -> bool {
+    let (words, counts) = words_and_numbers(begins);
+    let (all_words, all_counts) = words_and_numbers(version);
+    let Some((last, first)) = words.split_last() else {
+        return false;
+    };
+    let is_named_alike = all_words.starts_with(first)
+        && all_words.get(first.len()).is_some_and(|word| {
+            // What ends in a number is followed by anything.
+            word.starts_with(last)
+        });
+    let series = counts.split_last().map_or(&[][..], |(_, series)| series);
+    is_named_alike && all_counts.len() >= counts.len() && all_counts.starts_with(series)
 }
 
 fn is_date(text: &str) -> bool {

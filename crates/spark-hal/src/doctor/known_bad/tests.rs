@@ -12,7 +12,7 @@ fn of(version: &str) -> Seen<'_> {
 #[test]
 fn the_table_of_this_program_is_in_order() {
     let table = Table::parse(BUILT_IN, false).expect("valid");
-    assert!(table.speaks_of(Part::Kernel) && table.speaks_of(Part::Bios));
+    assert!(table.has(Part::Kernel) && table.has(Part::Bios));
     for row in &table.rows {
         assert!(row.date.starts_with("202"), "{row:?}");
     }
@@ -51,6 +51,53 @@ fn versions_fall_under_rows_by_their_numbers() {
     assert!(is_bad(Part::Bios, asus(Some("2026-03-31"))));
     assert!(!is_bad(Part::Bios, asus(Some("2026-04-01"))));
     assert!(!is_bad(Part::Bios, asus(None)));
+}
+
+#[test]
+fn rows_speak_of_versions_that_are_named_alike() {
+    let table = Table::parse(BUILT_IN, false).expect("valid");
+    for (version, spoken) in [
+        ("6.17.0-1008-nvidia", true),
+        ("6.17.0-1014-nvidia", true),
+        ("6.17.0-1014-nvidia-64k", true),
+        ("6.17.0-14-generic", false),
+        ("6.17.1-1014-nvidia", false),
+        ("7.0.0-1020-nvidia", true),
+        ("7.0.0-14-generic", true),
+        ("6.14.0-1013-nvidia", false),
+        ("7.0.0", false),
+        ("6.18.3", false),
+        ("", false),
+        ("nvidia", false),
+    ] {
+        let is_spoken = table.speaks_of(Part::Kernel, of(version));
+        assert_eq!(is_spoken, spoken, "{version}");
+    }
+    let firmware = |version, vendor| Seen {
+        version,
+        vendor,
+        ..Seen::default()
+    };
+    // The row is of NVIDIA's own machines, and of all that are named like it; numbers count, not letters.
+    for (version, spoken, bad) in [
+        ("5.36_0ACUM018", true, true),
+        ("5.36_0ACUM9", true, true),
+        ("5.35_0ACUM027", true, true),
+        ("5.36_0ACUM023", true, false),
+        ("5.36_0ACUM099999999999999999999", true, false),
+        ("5.37_1ACUM001", true, false),
+        ("5.36_1.1.1", false, false),
+        ("S0QKTOAA", false, false),
+        ("", false, false),
+    ] {
+        let seen = firmware(version, "NVIDIA");
+        let is_spoken = table.speaks_of(Part::Bios, seen);
+        assert_eq!(is_spoken, spoken, "{version}");
+        assert_eq!(table.worst(Part::Bios, seen).is_some(), bad, "{version}");
+        assert!(!table.speaks_of(Part::Bios, firmware(version, "GIGABYTE")));
+    }
+    assert!(table.needs_date(Part::Bios, firmware("x", "ASUSTeK COMPUTER INC.")));
+    assert!(!table.needs_date(Part::Bios, firmware("x", "NVIDIA")));
 }
 
 #[test]

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Plain data: nothing is started here. Which rates are those of a healthy machine stands with the checks
-//! (`doctor/checks/load.rs`); a rate for which nobody has published one is shown and not judged.
+//! (`doctor/checks/load`); a rate for which nobody has published one is shown and not judged.
 
 mod render;
 
@@ -17,6 +17,18 @@ pub use crate::spread::Spread as Rate;
 use crate::capability::ComputeCapability;
 use crate::nvml::GpuSample;
 use crate::precision::Precision;
+
+/// A figure with this many digits behind the point; a large one as a power of ten, so that no text grows with it.
+pub(crate) fn in_digits(value: f64, digits: usize) -> String {
+    if value.abs() < LARGE {
+        format!("{value:.digits$}")
+    } else {
+        format!("{value:.digits$e}")
+    }
+}
+
+/// Above what anything here measures.
+const LARGE: f64 = 1e9;
 
 /// What was measured under load.
 #[derive(Debug, Clone, PartialEq)]

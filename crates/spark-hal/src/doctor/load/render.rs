@@ -6,7 +6,7 @@ use crate::json::{Object, array};
 use crate::nvml::GpuSample;
 use crate::reading::{Reading, quote};
 
-use super::{GpuLoad, HostLoad, Load, Phase, Rate, Results, Work};
+use super::{GpuLoad, HostLoad, LARGE, Load, Phase, Rate, Results, Work, in_digits};
 
 impl fmt::Display for Work {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -149,7 +149,7 @@ fn meanwhile(samples: &[GpuSample]) -> String {
 /// Three digits.
 fn short(value: f64) -> String {
     match value {
-        100.0.. => format!("{value:.0}"),
+        100.0.. => in_digits(value, 0),
         10.0.. => format!("{value:.1}"),
         0.1.. => format!("{value:.2}"),
         _ => format!("{value:.6}"),
@@ -158,8 +158,10 @@ fn short(value: f64) -> String {
 
 /// A number as JSON has it.
 fn figure(value: f64) -> String {
-    if value.is_finite() {
+    if value.abs() < LARGE {
         format!("{value:.6}")
+    } else if value.is_finite() {
+        format!("{value:e}")
     } else {
         "null".to_owned()
     }

@@ -1,5 +1,6 @@
 //! Containers: inside of one, and ready to start one.
 
+mod docker;
 mod engine;
 mod limits;
 mod specification;

@@ -1,7 +1,7 @@
 //! Whether containers can be given the GPU: what the engine is told, not which tools are installed.
 //!
 //! ```text
-//! docker       /etc/docker/daemon.json  runtimes.nvidia, its program there      or features.cdi with a specification
+//! docker       NVIDIA's runtime is registered, and its program is there         or features.cdi with a specification
 //! podman       a specification, or the hook oci-nvidia-hook.json of older toolkits
 //! containerd   runtimes.nvidia in /etc/containerd/config.toml or conf.d/*.toml  or a specification
 //! CRI-O        runtimes.nvidia in /etc/crio/crio.conf or crio.conf.d/*.conf     or a specification
@@ -11,20 +11,17 @@
 //! ends in `runtimes.nvidia`.
 //!
 //! Sources: NVIDIA Container Toolkit, "Installing" and "Support for Container Device Interface" (read 2026-11); Docker,
-//! "dockerd" (daemon configuration file, features).
-
-use serde_json::Value;
+//! "dockerd" (features).
 
 use crate::doctor::facts::Facts;
 use crate::doctor::verdict::{Severity, Verdict, found, not_examined, seen};
 use crate::reading::Reading;
 
+use super::docker::{Docker, FOLDERS, Runtime, dockers};
 use super::engine::{Engine, engine};
 use super::specification::{CDI, CDI_KIND, Specification};
 
 const TOOL: &str = "/usr/bin/nvidia-ctk";
-/// How docker is told of NVIDIA's runtime.
-const DAEMON: &str = "/etc/docker/daemon.json";
 /// Hooks by which Podman gave the GPU before there were specifications.
 const HOOKS: [&str; 2] = [
     "/usr/share/containers/oci/hooks.d/oci-nvidia-hook.json",
@@ -33,8 +30,6 @@ const HOOKS: [&str; 2] = [
 /// Most settings of one folder that are read.
 const FILES_LIMIT: usize = 64;
 
-const REGISTER: &str = "sudo nvidia-ctk runtime configure --runtime=docker && sudo systemctl \
-                        restart docker";
 const SPECIFY: &str = "sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml";
 
 pub(super) fn toolkit(facts: &Facts) -> Verdict {
@@ -69,31 +64,35 @@ fn docker(facts: &Facts, program: &'static str, specification: Specification) ->
             Severity::Warning,
             "docker is installed without NVIDIA's container toolkit: containers get no GPU",
             vec![seen(program, "present"), seen(TOOL, "absent")],
-            format!("sudo apt install nvidia-container-toolkit && {REGISTER}"),
+            "sudo apt install nvidia-container-toolkit && sudo nvidia-ctk runtime configure --runtime=docker && \
+             sudo systemctl restart docker",
         );
     }
     if program.starts_with("/snap") {
         return not_examined("needs the settings of docker's snap, which lie elsewhere");
     }
-    let settings = match daemon(facts) {
-        Ok(settings) => settings,
-        Err(verdict) => return verdict,
-    };
-    let is_absolute = |path: &&str| path.starts_with('/');
-    let runtime = &settings["runtimes"]["nvidia"];
-    if runtime.is_object() {
-        let program = runtime["path"].as_str().filter(is_absolute);
-        return match program.filter(|program| !facts.root.exists(program)) {
-            Some(program) => found(
-                Severity::Warning,
-                "docker is told of an NVIDIA runtime that is not there: containers get no GPU",
-                vec![seen(DAEMON, "runtimes.nvidia"), seen(program, "absent")],
-                format!("sudo apt install --reinstall nvidia-container-toolkit && {REGISTER}"),
-            ),
-            None => Verdict::Passed,
-        };
+    // One docker that gives the GPU is enough, but settings that are broken are not made good by another's.
+    let mut verdict = Verdict::Passed;
+    for docker in dockers(facts) {
+        let one = judged(facts, &docker, &specification);
+        let is_error = matches!(&one, Verdict::Found(found) if found.severity == Severity::Error);
+        if is_error || one == Verdict::Passed {
+            return one;
+        }
+        verdict = one;
     }
-    let reads_specifications = settings["features"]["cdi"].as_bool();
+    verdict
+}
+
+fn judged(facts: &Facts, docker: &Docker, specification: &Specification) -> Verdict {
+    let told = match &docker.told {
+        Ok(told) => told,
+        Err(verdict) => return verdict.clone(),
+    };
+    if let Some(runtime) = &told.runtime {
+        return registered(facts, runtime, docker.register);
+    }
+    let reads_specifications = told.reads_specifications;
     let said = match (specification, reads_specifications) {
         (Specification::Good(_), Some(true)) => return Verdict::Passed,
         (Specification::Good(path), None) => {
@@ -106,7 +105,7 @@ fn docker(facts: &Facts, program: &'static str, specification: Specification) ->
             return not_examined(format!("needs {why}"));
         }
         (Specification::Stale { path, made_for }, Some(true)) => {
-            return stale(facts, &path, &made_for);
+            return stale(facts, path, made_for);
         }
         (Specification::Absent, _) => "no specification of NVIDIA's".to_owned(),
         (Specification::Foreign(path), _) => format!("{path} is not of the kind {CDI_KIND}"),
@@ -120,41 +119,40 @@ fn docker(facts: &Facts, program: &'static str, specification: Specification) ->
         "docker is not told of NVIDIA's runtime: containers that ask for it do not start",
         vec![
             seen(TOOL, "present"),
-            seen(DAEMON, "no runtimes.nvidia"),
+            seen(docker.settings.as_str(), "no runtimes.nvidia"),
             seen(CDI.join(", "), said),
         ],
-        REGISTER,
+        docker.register,
     )
 }
 
-/// Docker's settings: none where there is no file or an empty one, as docker takes it.
-fn daemon(facts: &Facts) -> Result<Value, Verdict> {
-    let text = match facts.root.text(DAEMON) {
-        Reading::Value(text) => text,
-        Reading::NotSupported => String::new(),
-        Reading::Failed(why) => {
-            return Err(not_examined(format!(
-                "needs {DAEMON}, or `docker info`: {why}"
-            )));
-        }
+/// A runtime that docker is told of is there, or is not.
+fn registered(facts: &Facts, runtime: &Runtime, register: &str) -> Verdict {
+    let Some(program) = &runtime.program else {
+        return not_examined(format!("needs a path in {}", runtime.registered));
     };
-    let text = text.trim_start_matches('\u{feff}').trim();
-    if text.is_empty() {
-        return Ok(Value::Null);
+    let is_there = match program.contains('/') {
+        true => facts.root.exists(program),
+        false => FOLDERS
+            .iter()
+            .any(|folder| facts.root.exists(&format!("{folder}/{program}"))),
+    };
+    if is_there {
+        return Verdict::Passed;
     }
-    let why = match serde_json::from_str::<Value>(text) {
-        Ok(settings) if settings.is_object() => return Ok(settings),
-        Ok(_) => "it is no object".to_owned(),
-        Err(why) => why.to_string(),
+    let absent = match program.contains('/') {
+        true => "absent".to_owned(),
+        false => format!("in none of {}", FOLDERS.join(", ")),
     };
-    Err(found(
-        Severity::Error,
-        "docker's settings are not valid JSON: docker does not start",
-        vec![seen(DAEMON, why)],
-        format!(
-            "mend {DAEMON}: python3 -m json.tool {DAEMON} says where it is wrong; then sudo systemctl restart docker"
-        ),
-    ))
+    found(
+        Severity::Warning,
+        "docker is told of an NVIDIA runtime that is not there: containers get no GPU",
+        vec![
+            seen(runtime.registered.as_str(), program),
+            seen(program.as_str(), absent),
+        ],
+        format!("sudo apt install --reinstall nvidia-container-toolkit && {register}"),
+    )
 }
 
 fn stale(facts: &Facts, path: &str, made_for: &str) -> Verdict {

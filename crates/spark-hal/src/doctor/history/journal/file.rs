@@ -3,20 +3,20 @@
 //! ```text
 //! header       "LPKSHHRH", flags, where the table of fields begins
 //! field        _TRANSPORT --> its data objects, one for each value
-//! data         _TRANSPORT=kernel --> its entries: one, and a chain of arrays of the others
-//! entry        realtime, and the data objects that make it up; one of them begins with MESSAGE=
+//! data         _TRANSPORT=kernel --> its entries: one, and a chain of arrays of the others, each twice as long as the last
+//! entry        realtime, time and number of the boot, and the data objects that make it up; one of them begins with MESSAGE=
 //! ```
 //!
 //! Source: <https://systemd.io/JOURNAL_FILE_FORMAT>, and systemd 255's `journal-def.h` for what that leaves out. All
 //! numbers are little-endian; in compact files references have 32 bits.
 //!
 //! Whoever writes to that folder writes anything: every reference is held against the file's length, chains only
-//! lead forward and end after a bound, memory does not hang on what the file says.
+//! lead forward and end after a bound, memory does not hang on what the file says, and behind the time limit nothing more is read.
 //!
 //! Not read: data objects that are compressed, which journald does from 512 bytes on (what the doctor looks for is
 //! shorter); they are counted. Seals and hashes are not checked.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::Path;
@@ -24,6 +24,7 @@ use std::time::Instant;
 
 use super::super::log::Log;
 use super::super::when::Moment;
+use super::boots::{Boots, is_sleep};
 
 const SIGNATURE: &[u8] = b"LPKSHHRH";
 /// Compressed by XZ, LZ4 and ZSTD, keyed hashes, compact: what may be set among the incompatible flags.
@@ -46,6 +47,8 @@ const FIELDS_LIMIT: usize = 4096;
 const VALUES_LIMIT: usize = 256;
 const ITEMS_LIMIT: usize = 256;
 const KNOWN_LIMIT: usize = 1 << 16;
+/// Far more than twenty, which hold millions of entries.
+const ARRAYS_LIMIT: usize = 1024;
 
 /// Why a file is not read.
 #[derive(Debug, thiserror::Error)]
@@ -65,6 +68,10 @@ pub(super) struct JournalFile {
     fields_bytes: u64,
     window: Vec<u8>,
     window_from: u64,
+    /// When reading ends, whatever is left.
+    deadline: Option<Instant>,
+    /// Whether it has ended so.
+    is_late: bool,
 }
 
 /// The begin of an object.
@@ -86,6 +93,8 @@ impl JournalFile {
             fields_bytes: 0,
             window: Vec::new(),
             window_from: 0,
+            deadline: None,
+            is_late: false,
         };
         if journal.bytes(0, SIGNATURE.len()) != Some(SIGNATURE) {
             return Err(NotRead::NoJournal);
@@ -100,73 +109,103 @@ impl JournalFile {
         Ok(journal)
     }
 
-    /// Adds the kernel's messages to `log`, newest first, as long as there is time and `most` are not reached.
-    pub(super) fn read_kernel(&mut self, log: &mut Log, most: usize, deadline: Instant) {
+    /// Adds the kernel's messages to `log`, newest first, as long as there is time and `most` are not reached; whether all of
+    /// them were read.
+    pub(super) fn read_kernel(
+        &mut self,
+        log: &mut Log,
+        boots: &mut Boots,
+        most: usize,
+        deadline: Instant,
+    ) -> bool {
+        self.deadline = Some(deadline);
         // When the file's last entry was made, of any program.
         let tail = self.u64(192).map(|at| at / 1_000_000);
         let tail = tail.and_then(|at| Some(Moment(i64::try_from(at).ok()?)));
         log.saw(tail);
         // A file that has no word of the kernel yet has no such data object either.
         let Some(data) = self.data_of(b"_TRANSPORT", b"_TRANSPORT=kernel") else {
-            return;
+            return !self.is_late;
         };
         let entries = self.kernel_entries(data, most, log).unwrap_or_default();
         let mut not_messages = HashSet::new();
-        for offset in entries.into_iter().rev() {
-            if Instant::now() >= deadline {
-                return;
+        for offset in entries {
+            let is_read = self.read_entry(offset, log, boots, &mut not_messages);
+            self.is_late |= Instant::now() >= deadline;
+            if self.is_late {
+                break;
             }
-            if self.read_entry(offset, log, &mut not_messages).is_none() {
-                log.is_damaged = true;
-            }
+            log.is_damaged |= is_read.is_none();
         }
+        !self.is_late
     }
 
-    /// Where the newest entries of the kernel are, oldest first.
-    fn kernel_entries(&mut self, data: u64, most: usize, log: &mut Log) -> Option<VecDeque<u64>> {
-        let mut entries = VecDeque::new();
-        let keep = |entries: &mut VecDeque<u64>, entry| {
-            entries.push_back(entry);
-            if entries.len() > most {
-                entries.pop_front();
-            }
-        };
+    /// Where the newest entries of the kernel are, newest first. Of each array but the last ones nothing but its begin is read.
+    fn kernel_entries(&mut self, data: u64, most: usize, log: &mut Log) -> Option<Vec<u64>> {
         let first = self.u64(data + 40)?;
-        if first != 0 {
-            keep(&mut entries, first);
-        }
         let mut array = self.u64(data + 48)?;
+        let mut arrays = Vec::new();
         while array != 0 {
-            let Some(object) = self
-                .object(array)
-                .filter(|object| object.kind == ENTRY_ARRAY)
+            let object = self.object(array);
+            let object = object.filter(|object| object.kind == ENTRY_ARRAY);
+            let next = self.u64(array.saturating_add(16));
+            let (Some(object), Some(next), true) = (object, next, arrays.len() < ARRAYS_LIMIT)
             else {
-                log.is_damaged = true;
+                log.is_damaged |= !self.is_late;
                 break;
             };
-            let item_bytes = if self.is_compact { 4 } else { 8 };
-            let n_items = object.bytes.saturating_sub(24) / item_bytes;
-            for number in 0..n_items {
-                let at = array.saturating_add(24 + number * item_bytes);
-                let item = if self.is_compact {
-                    self.u32(at).map(u64::from)
-                } else {
-                    self.u64(at)
-                };
-                match item {
-                    Some(entry) if entry != 0 => keep(&mut entries, entry),
-                    _ => break,
-                }
-            }
+            arrays.push((array, object.bytes.saturating_sub(24) / self.item_bytes()));
             // An array is made after the one before it: a chain that leads back would never end.
-            let next = self.u64(array + 16)?;
             if next != 0 && next <= array {
                 log.is_damaged = true;
                 break;
             }
             array = next;
         }
+        let mut entries = Vec::new();
+        for (array, n_items) in arrays.into_iter().rev() {
+            let n_used = self.n_used(array, n_items);
+            for number in (0..n_used).rev() {
+                if entries.len() >= most || self.is_late {
+                    return Some(entries);
+                }
+                entries.extend(self.item(array, number));
+            }
+        }
+        if first != 0 && entries.len() < most {
+            entries.push(first);
+        }
         Some(entries)
+    }
+
+    fn item_bytes(&self) -> u64 {
+        if self.is_compact { 4 } else { 8 }
+    }
+
+    /// An entry of an array; `None` where there is none yet.
+    fn item(&mut self, array: u64, number: u64) -> Option<u64> {
+        let at = number.checked_mul(self.item_bytes())?;
+        let at = array.checked_add(24)?.checked_add(at)?;
+        let item = if self.is_compact {
+            self.u32(at).map(u64::from)
+        } else {
+            self.u64(at)
+        };
+        item.filter(|entry| *entry != 0)
+    }
+
+    /// How many items of an array are taken: they are filled from its begin on.
+    fn n_used(&mut self, array: u64, n_items: u64) -> u64 {
+        let (mut used, mut free) = (0, n_items);
+        while used < free {
+            let middle = used + (free - used) / 2;
+            if self.item(array, middle).is_some() {
+                used = middle + 1;
+            } else {
+                free = middle;
+            }
+        }
+        used
     }
 
     /// The data object with this value of a field.
@@ -209,11 +248,14 @@ impl JournalFile {
         &mut self,
         entry: u64,
         log: &mut Log,
+        boots: &mut Boots,
         not_messages: &mut HashSet<u64>,
     ) -> Option<()> {
         const MESSAGE: &[u8] = b"MESSAGE=";
         let object = self.object(entry).filter(|object| object.kind == ENTRY)?;
-        let microseconds = self.u64(entry + 24)?;
+        let (stamped, counted) = (self.u64(entry + 24)?, self.u64(entry + 32)?);
+        let boot: [u8; 16] = self.bytes(entry + 40, 16)?.try_into().ok()?;
+        let microseconds = boots.time_of(boot, stamped, counted);
         let when = i64::try_from(microseconds / 1_000_000).ok().map(Moment);
         let item_bytes = if self.is_compact { 4 } else { 16 };
         let n_items = (object.bytes.saturating_sub(64) / item_bytes).min(ITEMS_LIMIT as u64);
@@ -245,6 +287,9 @@ impl JournalFile {
             if let Some(message) = payload.strip_prefix(MESSAGE) {
                 let message = String::from_utf8_lossy(message).into_owned();
                 log.add(when, None, &message);
+                if is_sleep(&message) {
+                    boots.forget(boot);
+                }
                 return Some(());
             }
             if not_messages.len() < KNOWN_LIMIT {
@@ -287,12 +332,15 @@ impl JournalFile {
         let is_in =
             offset >= self.window_from && end <= self.window_from + self.window.len() as u64;
         if !is_in {
+            if self.deadline.is_some_and(|end| Instant::now() >= end) {
+                self.is_late = true;
+                return None;
+            }
             let reach = (WINDOW_BYTES - BEHIND_BYTES) as u64;
             self.window_from = end.saturating_sub(reach);
             self.window.clear();
             self.file.seek(SeekFrom::Start(self.window_from)).ok()?;
-            let limited = (&mut self.file).take(WINDOW_BYTES as u64);
-            let mut limited = limited;
+            let mut limited = (&mut self.file).take(WINDOW_BYTES as u64);
             limited.read_to_end(&mut self.window).ok()?;
         }
         let from = usize::try_from(offset.checked_sub(self.window_from)?).ok()?;

@@ -8,12 +8,15 @@
 //! ```
 //!
 //! Newest files first, at most 24 files and 50 000 messages of the kernel, and no longer than 0.8 s. Files are for
-//! root and the groups adm and systemd-journal; their names anybody may list.
+//! root and the groups adm and systemd-journal; their names anybody may list. Of a journal that is larger, only so much is known, which
+//! is said.
 
+mod boots;
 mod file;
 
 use std::time::{Duration, Instant};
 
+use boots::Boots;
 use file::JournalFile;
 
 use crate::root::Root;
@@ -33,6 +36,8 @@ pub(super) struct Journal {
     pub(super) log: Option<Log>,
     /// Boots that found a journal which nobody had closed.
     pub(super) unclean: Vec<Event>,
+    /// How much was read, if that is not all.
+    pub(super) cut: Option<String>,
     /// What could not be read.
     pub(super) hindrances: Vec<String>,
 }
@@ -48,9 +53,11 @@ struct Place {
 /// Reads the journal's files.
 pub(super) fn read(root: &Root, clock: Clock) -> Journal {
     let deadline = Instant::now() + TIME_LIMIT;
+    let in_time = || format!("in {} s", TIME_LIMIT.as_secs_f32());
     let mut journal = Journal {
         log: None,
         unclean: Vec::new(),
+        cut: None,
         hindrances: Vec::new(),
     };
     for folder in PLACES {
@@ -61,9 +68,20 @@ pub(super) fn read(root: &Root, clock: Clock) -> Journal {
         let mut log = Log::new(folder, clock);
         // A full file ends where the next one begins.
         let mut newer_begins = u64::MAX;
+        let mut boots = Boots::default();
+        let mut cut = None;
         for (number, file) in files.iter().enumerate() {
             let left = MESSAGES_LIMIT.saturating_sub(log.n_read);
-            if number >= FILES_LIMIT || left == 0 || Instant::now() >= deadline {
+            cut = if Instant::now() >= deadline {
+                Some(in_time())
+            } else if left == 0 {
+                Some(format!("of {MESSAGES_LIMIT} at most"))
+            } else if number >= FILES_LIMIT {
+                Some(format!("of {FILES_LIMIT} files"))
+            } else {
+                None
+            };
+            if cut.is_some() {
                 break;
             }
             let end = if file.is_unclean {
@@ -75,7 +93,12 @@ pub(super) fn read(root: &Root, clock: Clock) -> Journal {
             let is_recent = clock.recent_from().is_none_or(|from| moment(end) >= from);
             let was_damaged = log.is_damaged;
             match JournalFile::open(&root.path(&file.path)) {
-                Ok(mut open) => open.read_kernel(&mut log, left, deadline),
+                Ok(mut open) => {
+                    if !open.read_kernel(&mut log, &mut boots, left, deadline) {
+                        cut = Some(in_time());
+                        break;
+                    }
+                }
                 Err(why) => {
                     log.is_damaged = true;
                     journal
@@ -90,6 +113,12 @@ pub(super) fn read(root: &Root, clock: Clock) -> Journal {
         }
         // One says why.
         journal.hindrances.truncate(1);
+        if let Some(cut) = cut {
+            journal.cut.get_or_insert(format!(
+                "of {folder} only the newest {} messages of the kernel were read, {cut}",
+                log.n_read
+            ));
+        }
         if log.n_read > 0 {
             journal.log = Some(log);
             return journal;
