@@ -193,7 +193,7 @@ fn a_spark_fits_on_the_smallest_terminal_and_on_a_large_one() {
         shows(&rows, "  88.2 C  nvme Composite");
         shows(&rows, "3 processes, by memory of GPUs");
         shows(&rows, "    4000    99.5     12G    0        1.0G  python3");
-        shows(&rows, "q end");
+        shows(&rows, "q or Esc end");
     }
     let rows = screen(&state, 200, 50);
     shows(&rows, "networks, up to 23.4 GB/s");
@@ -273,7 +273,7 @@ fn what_the_recorder_says_has_a_line_of_its_own() {
         "{}",
         rows[22]
     );
-    assert!(rows[23].starts_with("q end"), "{}", rows[23]);
+    assert!(rows[23].starts_with("q or Esc end"), "{}", rows[23]);
     state.said = format!(
         "{} · {}",
         state.said, "metrics are at a port of the loopback address"

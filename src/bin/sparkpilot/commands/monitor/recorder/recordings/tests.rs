@@ -11,7 +11,9 @@ struct Folder(PathBuf);
 impl Folder {
     fn new(name: &str) -> Self {
         let name = format!("spark-anomalies-{name}-{}", std::process::id());
-        Self(std::env::temp_dir().join(name))
+        let path = std::env::temp_dir().join(name);
+        fs::create_dir_all(&path).unwrap();
+        Self(path)
     }
 
     fn names(&self) -> Vec<String> {
@@ -159,6 +161,7 @@ fn memory_and_folder_are_bounded() {
 fn a_folder_that_cannot_be_written_to_is_said_and_tried_again() {
     let folder = Folder::new("refused");
     // A file in the place of the folder.
+    fs::remove_dir(&folder.0).unwrap();
     fs::write(&folder.0, "a file").unwrap();
     let mut recordings = Recordings::of(&folder.0);
     recordings.take(&look(0, 100));
