@@ -193,7 +193,6 @@ fn options_that_would_do_nothing_together_are_wrong_usage() {
         &["--report", "--json"][..],
         &["--report", "--hardware"],
         &["--hardware", "--strict"],
-        &["--output", "report.md"],
         &["--explain", "all", "--report"],
         &["--explain", "all", "--hardware"],
     ] {
