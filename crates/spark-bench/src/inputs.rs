@@ -214,18 +214,24 @@ pub(crate) fn from_file(
         .collect()
 }
 
-/// `tensor` in the type `value` declares, if it is finite.
+/// `tensor` in the type `value` declares, if it is finite there.
 pub(crate) fn usable(path: &Path, value: &Value, tensor: Tensor) -> Result<Tensor, BenchError> {
-    let count = tensor_file::count_non_finite(&tensor);
-    if count > 0 {
-        return Err(BenchError::NotFinite {
+    let is_finite = |tensor: Tensor| match tensor_file::count_non_finite(&tensor) {
+        0 => Ok(tensor),
+        count => Err(BenchError::NotFinite {
             path: path.to_owned(),
             tensor: value.name.clone(),
             count,
-        });
+        }),
+    };
+    let tensor = is_finite(tensor)?;
+    let (got, want) = (tensor.dtype(), value.dtype.unwrap_or(tensor.dtype()));
+    let tensor = tensor_file::converted(&value.name, tensor, want)?;
+    // What was finite may be beyond the range of the model's type.
+    match got == want {
+        true => Ok(tensor),
+        false => is_finite(tensor),
     }
-    let want = value.dtype.unwrap_or(tensor.dtype());
-    tensor_file::converted(&value.name, tensor, want)
 }
 
 #[cfg(test)]

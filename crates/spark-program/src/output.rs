@@ -31,9 +31,11 @@ impl std::error::Error for Unwritten {
     }
 }
 
-/// Whether this name stands for stdout, as for other programs: `-`. A file of this name is `./-`.
+/// Whether this name stands for stdout: `-`, as for other programs, or the system's names of it, where a file that is written
+/// anew would begin above the words. A file of the name `-` is `./-`.
 pub fn is_stdout(path: &Path) -> bool {
-    path.as_os_str() == "-"
+    let names = ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];
+    names.iter().any(|name| path.as_os_str() == *name)
 }
 
 /// Writes a file whole or not at all, or what [`is_stdout`] to stdout; devices and pipes are written to, links are

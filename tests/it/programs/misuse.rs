@@ -2,6 +2,9 @@
 
 use std::fs::{self, File};
 
+use sparkpilot::bench::{TensorMap, write_tensors};
+use sparkpilot::onnx::{Tensor, TensorData};
+
 use super::files::small_model;
 use super::matrix::sparkpilot;
 use super::{Folder, Outcome};
@@ -182,4 +185,82 @@ fn a_record_and_lines_go_through_pipes() {
     );
     assert!(lines.stdout.lines().count() >= 1, "{}", lines.stdout);
     assert_eq!(lines.files.len(), 0, "{:?}", lines.files);
+}
+
+#[test]
+fn what_is_read_is_not_written_over() {
+    let folder = Folder::new();
+    let record = folder.path("record.txt");
+    let path = &*record.to_string_lossy();
+    told(&["info", "--record", path], 0);
+    let before = fs::read(&record).expect("written");
+    let link = folder.path("link");
+    std::os::unix::fs::symlink(&record, &link).expect("a link");
+    let link = &*link.to_string_lossy();
+    let netplan = folder.write("netplan.yaml", "network: {version: 2}\n");
+    let netplan = &*netplan.to_string_lossy();
+    for args in [
+        &["doctor", "--from", path, "--output", path][..],
+        &["doctor", "--from", path, "--report", "--output", link],
+        &["cluster", "record", "--netplan", netplan, netplan],
+    ] {
+        let outcome = told(args, 2);
+        assert!(
+            outcome.stderr.contains("which is read"),
+            "{}",
+            outcome.stderr
+        );
+    }
+    assert_eq!(fs::read(&record).expect("as before"), before);
+    assert_eq!(
+        fs::read(netplan).expect("as before"),
+        b"network: {version: 2}\n"
+    );
+}
+
+#[test]
+fn the_systems_names_of_stdout_are_stdout() {
+    let folder = Folder::new();
+    let model = &*small_model(&folder).to_string_lossy().into_owned();
+    let file = folder.path("out.safetensors");
+    let stdout = File::create(&file).expect("a writable folder");
+    let args = ["run", model, "--outputs", "/dev/stdout"];
+    let outcome = sparkpilot(&args).start_with_stdout(stdout).end();
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("least"), "{}", outcome.stderr);
+    let tensors = sparkpilot::bench::read_tensors(&file).expect("tensors and nothing else");
+    assert_eq!(tensors.len(), 1);
+    told(&["run", model, "--outputs", "/dev/stdout", "--json"], 2);
+}
+
+#[test]
+fn numbers_beyond_the_models_type_are_refused() {
+    let folder = Folder::new();
+    let model = &*small_model(&folder).to_string_lossy().into_owned();
+    let values = vec![1e300f64; 64];
+    let tensor = Tensor::new(vec![1, 64], TensorData::F64(values)).expect("fills its shape");
+    let tensors = TensorMap::from([("x".to_owned(), tensor)]);
+    let path = folder.path("large.safetensors");
+    write_tensors(&path, &tensors).expect("a writable folder");
+    let path = &*path.to_string_lossy();
+    let outcome = told(&["run", model, "--inputs", path], 3);
+    let told = &outcome.stderr;
+    assert!(told.contains(path) && told.contains("64 values"), "{told}");
+}
+
+#[test]
+fn a_record_that_says_nothing_of_buses_has_no_verdict_on_gpus() {
+    let folder = Folder::new();
+    let text =
+        "== /sys/class/dmi/id/product_family\nDGX Spark\n== /sys/class/dmi/id/sys_vendor\nNVIDIA\n";
+    let record = folder.write("dmi.txt", text);
+    let outcome = told(
+        &["doctor", "--from", &record.to_string_lossy(), "--json"],
+        0,
+    );
+    let report: serde_json::Value = serde_json::from_str(&outcome.stdout).expect("JSON");
+    for id in ["driver.loaded", "gpu.usable", "driver.installed"] {
+        let of = |list: &str| report[list].to_string().contains(&format!("\"{id}\""));
+        assert!(!of("findings") && !of("passed"), "{id}: {report:#}");
+    }
 }

@@ -133,6 +133,9 @@ fn text_of(path: &Path) -> Result<String, Box<dyn Error>> {
 fn write(arguments: &Record) -> Result<ExitCode, Box<dyn Error>> {
     let to_stdout = arguments.output.as_os_str() == "-";
     if !to_stdout {
+        let netplan = arguments.netplan.as_deref();
+        let netplan = netplan.filter(|path| path.as_os_str() != "-");
+        output::keep_apart(netplan, [arguments.output.as_path()])?;
         place::file(&arguments.output)?;
     }
     let netplan = arguments

@@ -65,7 +65,9 @@ pub(super) const CHECKS: &[Examination<Facts>] = &[
 
 fn loaded(facts: &Facts) -> Verdict {
     let machine = &facts.machine;
-    if let Some(verdict) = no_gpu(facts).filter(|_| !facts.is_spark()) {
+    // A DGX Spark has a GPU, unless nothing is known of its buses.
+    let is_known = |verdict: &Verdict| !matches!(verdict, Verdict::NotExamined(_));
+    if let Some(verdict) = no_gpu(facts).filter(|it| !(facts.is_spark() && is_known(it))) {
         return verdict;
     }
     if machine.platform.is_container {

@@ -77,6 +77,11 @@ fn usable(facts: &Facts) -> Verdict {
             "reboot; if it stays away, unplug the power for 60 s, then see history.xid and ask the vendor",
         );
     }
+    if let (Some(verdict @ Verdict::NotExamined(_)), [false, _]) =
+        (no_gpu(facts), facts.asked_drivers())
+    {
+        return verdict;
+    }
     if machine.gpus.is_empty() {
         let listed = if facts.root.entries("/sys/bus/pci/devices").is_value() {
             "no NVIDIA display device"

@@ -71,6 +71,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
         return Ok(ExitCode::SUCCESS);
     }
     if let Some(path) = &arguments.output {
+        output::keep_apart(file(&arguments.from), file(&arguments.output))?;
         place::file(path)?;
     }
     if arguments.verify {
@@ -109,6 +110,11 @@ impl Arguments {
     fn place(&self) -> &Path {
         self.output.as_deref().unwrap_or(Path::new("-"))
     }
+}
+
+/// A path that is a file's, and not stdin or stdout.
+fn file(path: &Option<PathBuf>) -> Option<&Path> {
+    path.as_deref().filter(|path| !output::is_stdout(path))
 }
 
 /// The checklist, as text or JSON, and whether an item has failed.

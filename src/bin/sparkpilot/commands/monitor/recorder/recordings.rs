@@ -265,15 +265,23 @@ fn recordings_in(folder: &Path) -> io::Result<Vec<(PathBuf, u64)>> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         let name = entry.file_name();
-        let is_one = name
-            .to_str()
-            .is_some_and(|name| name.starts_with("anomaly-") && name.ends_with(".jsonl"));
+        let is_one = name.to_str().is_some_and(is_recording);
         let metadata = entry.metadata()?;
         if is_one && metadata.is_file() {
             all.push((entry.path(), metadata.len()));
         }
     }
     Ok(all)
+}
+
+/// Whether a file has the name that this gives: `anomaly-20260301T070509.040Z.jsonl`. All others are somebody's.
+fn is_recording(name: &str) -> bool {
+    const PATTERN: &str = "anomaly-00000000T000000.000Z.jsonl";
+    let fits = |(pattern, byte): (u8, u8)| match pattern {
+        b'0' => byte.is_ascii_digit(),
+        pattern => pattern == byte,
+    };
+    name.len() == PATTERN.len() && PATTERN.bytes().zip(name.bytes()).all(fits)
 }
 
 /// The line that says what was crossed.

@@ -123,7 +123,15 @@ fn memory_and_folder_are_bounded() {
         folder_bytes: 1 << 20,
     };
     let mut recordings = Recordings::within(&folder.0, bounds);
-    fs::write(folder.0.join("anomaly-of-somebody.txt"), "kept").unwrap();
+    // Other names are somebody's, however alike.
+    let others = [
+        "anomaly-of-somebody.txt",
+        "anomaly-1-notes.jsonl",
+        "anomaly-2020-01-01T00-00-01Z.jsonl",
+    ];
+    for name in others {
+        fs::write(folder.0.join(name), "kept").unwrap();
+    }
     for n in 0..6 {
         let begin = n * 10 * MINUTE;
         for at in 0..100 {
@@ -144,7 +152,9 @@ fn memory_and_folder_are_bounded() {
         let n_lines = folder.lines(name).len();
         assert!((11..=15).contains(&n_lines), "{n_lines}");
     }
-    assert!(folder.0.join("anomaly-of-somebody.txt").exists());
+    for name in others {
+        assert!(folder.0.join(name).exists(), "{name}");
+    }
     // By bytes too, but for the newest.
     let mut small = Recordings::within(
         &folder.0,
