@@ -197,7 +197,7 @@ pub fn to_bytes(
         TensorFormat::Npy => {
             let mut all = tensors.values();
             match (all.next(), all.next()) {
-                (Some(tensor), None) => Ok(numpy::write_array(tensor)),
+                (Some(tensor), None) => numpy::write_array(tensor).map_err(refused("an .npy")),
                 _ => Err(BenchError::NotOneTensor {
                     path: path.to_owned(),
                     count: tensors.len(),
@@ -209,7 +209,13 @@ pub fn to_bytes(
     }
 }
 
+/// What a safetensors file has in the place of a tensor of this name.
+const METADATA: &str = "__metadata__";
+
 fn safetensors_of(tensors: &TensorMap) -> Result<Vec<u8>, String> {
+    if tensors.contains_key(METADATA) {
+        return Err(format!("no tensor can be called `{METADATA}` there"));
+    }
     let bytes: Vec<_> = tensors
         .iter()
         .map(|(name, tensor)| {
@@ -286,6 +292,20 @@ pub(crate) fn count_non_finite(tensor: &Tensor) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_the_format_has_no_place_for_is_not_written() {
+        let tensor = |shape: Vec<usize>| Tensor::from_f32(shape, vec![1.0]).expect("one element");
+        let path = Path::new("out");
+        let reserved = TensorMap::from([("__metadata__".to_owned(), tensor(vec![1]))]);
+        let told = to_bytes(path, TensorFormat::Safetensors, &reserved).expect_err("reserved");
+        assert!(told.to_string().contains("__metadata__"), "{told}");
+        let deep = TensorMap::from([("x".to_owned(), tensor(vec![1; 30_000]))]);
+        for format in [TensorFormat::Npy, TensorFormat::Npz] {
+            let told = to_bytes(path, format, &deep).expect_err("axes");
+            assert!(told.to_string().contains("axes"), "{told}");
+        }
+    }
 
     #[test]
     fn every_type_survives_a_round_trip() {

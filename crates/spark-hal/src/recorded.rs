@@ -135,9 +135,16 @@ impl Entry {
 }
 
 /// The names of an absolute path that goes nowhere else.
+/// Folders that a file of a record may lie in.
+const MOST_FOLDERS: usize = 64;
+
 fn names_of(path: &str) -> Option<Vec<&str>> {
     let mut names = Vec::new();
     for (index, component) in Path::new(path).components().enumerate() {
+        // No file of a machine lies so deep, and each folder is made by a walk from the first one.
+        if index > MOST_FOLDERS {
+            return None;
+        }
         match component {
             Component::RootDir if index == 0 => {}
             Component::Normal(name) if index > 0 => names.push(name.to_str()?),

@@ -52,15 +52,28 @@ pub(crate) fn read(bytes: &[u8]) -> Result<BTreeMap<String, Tensor>, String> {
         return Err("it has no directory at its end".to_owned());
     }
     let end = Fields(end);
-    let (n_entries, start) = (end.short(10)?, end.long(16)?);
+    let (n_entries, n_bytes, start) = (end.short(10)?, end.long(12)?, end.long(16)?);
     let mut directory = bytes
         .get(start..)
-        .ok_or("its directory begins behind its end")?;
-    let mut left = MOST_UNPACKED_BYTES;
-    let mut tensors = BTreeMap::new();
+        .and_then(|behind| behind.get(..n_bytes))
+        .ok_or("its directory does not lie before its end")?;
+    let mut entries = Vec::new();
     for _ in 0..n_entries {
         let entry = Entry::read(directory)?;
         directory = &directory[entry.n_bytes..];
+        entries.push(entry);
+    }
+    if !directory.is_empty() {
+        return Err("its directory has more entries than it says".to_owned());
+    }
+    // What lies in two entries would be unpacked twice, or a thousand times.
+    let packed: usize = entries.iter().map(|entry| entry.packed_bytes).sum();
+    if packed > bytes.len() {
+        return Err("its entries lie in each other".to_owned());
+    }
+    let mut left = MOST_UNPACKED_BYTES;
+    let mut tensors = BTreeMap::new();
+    for entry in entries {
         let refused = |reason: String| format!("entry `{}`: {reason}", entry.name);
         let name = entry.name.strip_suffix(".npy");
         let name = name.ok_or_else(|| refused("it is no .npy file".to_owned()))?;
@@ -183,14 +196,15 @@ impl Fields<'_> {
 ///
 /// # Errors
 ///
-/// What an archive without zip64 cannot hold: 65,535 entries, 4 GiB.
+/// What an archive without zip64 cannot hold: 65,535 entries, 4 GiB; a tensor of too many axes.
 pub(crate) fn write(tensors: &BTreeMap<String, Tensor>) -> Result<Vec<u8>, String> {
     let long = |n: usize| u32::try_from(n).map_err(|_| "it would be longer than 4 GiB".to_owned());
     let n_entries = u16::try_from(tensors.len());
     let n_entries = n_entries.map_err(|_| format!("{} tensors are too many", tensors.len()))?;
     let (mut archive, mut directory) = (Vec::new(), Vec::new());
     for (name, tensor) in tensors {
-        let (name, bytes) = (format!("{name}.npy"), array::write(tensor));
+        let bytes = array::write(tensor).map_err(|why| format!("tensor `{name}`: {why}"))?;
+        let name = format!("{name}.npy");
         let name_bytes = u16::try_from(name.len());
         let name_bytes = name_bytes.map_err(|_| "a name has more than 64 KiB".to_owned())?;
         let start = long(archive.len())?;

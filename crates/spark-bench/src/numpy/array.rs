@@ -8,7 +8,7 @@ use spark_onnx::tensor::{Tensor, checked_elements};
 
 use crate::element_bytes::{bytes_of, data_of};
 
-use super::header::{Header, MOST_BYTES, descr};
+use super::header::{Header, MOST_AXES, MOST_BYTES, descr};
 
 /// How an `.npy` file begins.
 pub(crate) const MAGIC: &[u8] = b"\x93NUMPY";
@@ -98,7 +98,15 @@ fn by_rows(bytes: &[u8], shape: &[usize], width: usize) -> Vec<u8> {
 }
 
 /// A file of `tensor`, of version 1.0.
-pub(crate) fn write(tensor: &Tensor) -> Vec<u8> {
+///
+/// # Errors
+///
+/// More axes than are read again.
+pub(crate) fn write(tensor: &Tensor) -> Result<Vec<u8>, String> {
+    let n_axes = tensor.shape().len();
+    if n_axes > MOST_AXES {
+        return Err(format!("{n_axes} axes are more than {MOST_AXES}"));
+    }
     let (descr, elements) = match (descr(tensor.dtype()), tensor.data()) {
         (Some(descr), data) => (descr, bytes_of(data)),
         (None, _) => {
@@ -111,17 +119,21 @@ pub(crate) fn write(tensor: &Tensor) -> Vec<u8> {
     let length = (before + text.len() + 1).next_multiple_of(ALIGNMENT) - before;
     let mut file = MAGIC.to_vec();
     file.extend([1, 0]);
-    // Of the axes that a tensor has, none makes a header so long.
+    // So many axes of 20 digits each make no header longer than 64 KiB.
     file.extend((length as u16).to_le_bytes());
     file.extend(format!("{text:<width$}\n", width = length - 1).into_bytes());
     file.extend(elements);
-    file
+    Ok(file)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use spark_onnx::tensor::DType;
+
+    fn written(tensor: &Tensor) -> Vec<u8> {
+        write(tensor).expect("few axes")
+    }
 
     fn file(header: &str, elements: &[u8]) -> Vec<u8> {
         let mut file = MAGIC.to_vec();
@@ -138,7 +150,7 @@ mod tests {
             for shape in [vec![2, 3], vec![6], vec![1, 6, 1]] {
                 let values = vec![0.0, 1.0, 1.0, 0.0, 1.0, 0.0];
                 let tensor = Tensor::from_f64(dtype, shape, values).expect("six values");
-                let file = write(&tensor);
+                let file = written(&tensor);
                 let back = read(&file).expect("own file");
                 assert_eq!(
                     (back.shape(), back.to_f64()),
@@ -153,10 +165,10 @@ mod tests {
             }
         }
         let none = Tensor::zeros(DType::F32, [0, 4]).expect("no values");
-        assert_eq!(read(&write(&none)).expect("own file"), none);
+        assert_eq!(read(&written(&none)).expect("own file"), none);
         let one = Tensor::from_f32([], vec![2.5]).expect("one value");
-        assert_eq!(read(&write(&one)).expect("own file"), one);
-        let file = write(&one);
+        assert_eq!(read(&written(&one)).expect("own file"), one);
+        let file = written(&one);
         assert_eq!((file.len() - 4) % ALIGNMENT, 0, "elements are aligned");
     }
 
@@ -171,7 +183,7 @@ mod tests {
 
     #[test]
     fn damaged_files_are_refused() {
-        let good = write(&Tensor::from_f32([4], vec![1.0; 4]).expect("four"));
+        let good = written(&Tensor::from_f32([4], vec![1.0; 4]).expect("four"));
         for end in 0..good.len() {
             assert!(read(&good[..end]).is_err(), "{end}");
         }
@@ -191,5 +203,15 @@ mod tests {
         assert!(read(&other).unwrap_err().contains("version is 9"));
         other[6] = 2;
         assert!(read(&other).unwrap_err().contains("header has"));
+    }
+
+    #[test]
+    fn more_axes_than_are_read_are_not_written() {
+        let of = |n_axes: usize| Tensor::from_f32(vec![1; n_axes], vec![2.5]).expect("one element");
+        assert_eq!(read(&written(&of(64))).expect("own file"), of(64));
+        for n_axes in [65, 30_000, 200_000] {
+            let told = write(&of(n_axes)).expect_err("not written");
+            assert!(told.contains("axes are more than 64"), "{told}");
+        }
     }
 }

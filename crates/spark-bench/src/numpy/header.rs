@@ -11,7 +11,7 @@ use spark_onnx::tensor::DType;
 /// Longest header that is read; NumPy itself warns beyond 10,000.
 pub(super) const MOST_BYTES: usize = 1 << 16;
 /// More axes than NumPy has.
-const MOST_AXES: usize = 64;
+pub(super) const MOST_AXES: usize = 64;
 
 /// What a header says.
 #[derive(Debug, PartialEq)]

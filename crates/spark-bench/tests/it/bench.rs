@@ -350,7 +350,7 @@ fn bad_files_and_options_say_what_is_wrong() {
     refused(
         &with(&|o| o.inputs = Some(damaged.clone())),
         1,
-        "not a safetensors file",
+        "not a safetensors",
     );
     refused(
         &with(&|o| o.dump_outputs = Some(folder.file("no/such/folder/x"))),

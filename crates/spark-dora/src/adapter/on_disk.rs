@@ -120,8 +120,9 @@ impl AdapterDifference {
 pub struct AdapterFiles {
     config: DoraConfig,
     file: TensorFile,
-    /// Whether names have lost their dots.
-    is_kohya: bool,
+    /// Of a file of kohya's kind, whose names have lost their dots: rank and alpha of each layer. As patterns, names could mean
+    /// one another's layers.
+    of_kohya: Option<BTreeMap<String, (usize, f64)>>,
 }
 
 impl AdapterFiles {
@@ -162,7 +163,7 @@ impl AdapterFiles {
         Ok(Self {
             config,
             file,
-            is_kohya: false,
+            of_kohya: None,
         })
     }
 
@@ -174,15 +175,14 @@ impl AdapterFiles {
         let mut config = DoraConfig::builder(1).targets(names).build()?;
         config.use_dora = layers.values().any(|layer| layer.dora_scale.is_some());
         file.tensors.clear();
+        let mut of_kohya = BTreeMap::new();
         for (name, layer) in layers {
             let (Some(down), Some(up)) = (layer.down, layer.up) else {
                 continue;
             };
             let rank = down.dims().first().copied().unwrap_or(0);
-            config.rank_pattern.insert(name.clone(), rank);
-            config
-                .alpha_pattern
-                .insert(name.clone(), layer.alpha.unwrap_or(rank as f64));
+            let alpha = layer.alpha.unwrap_or(rank as f64);
+            of_kohya.insert(name.clone(), (rank, alpha));
             file.tensors.insert(format!("{name}.{A_NAME}"), down);
             file.tensors.insert(format!("{name}.{B_NAME}"), up);
             if let Some(scale) = layer.dora_scale {
@@ -193,7 +193,7 @@ impl AdapterFiles {
         Ok(Self {
             config,
             file,
-            is_kohya: true,
+            of_kohya: Some(of_kohya),
         })
     }
 
@@ -270,7 +270,15 @@ impl AdapterFiles {
             let layer = name.to_owned();
             return Err(DoraError::MagnitudeWithoutDora { layer });
         }
-        let layer = self.config.of_method(name, method)?;
+        let of_kohya = self.of_kohya.as_ref().and_then(|all| all.get(name));
+        let layer = match of_kohya {
+            Some(&(rank, alpha)) => LayerConfig {
+                rank,
+                alpha,
+                ..self.config.of_method("", method)?
+            },
+            None => self.config.of_method(name, method)?,
+        };
         let first = a.or(words_a).and_then(|a| a.dims().first().copied());
         if let Some(rank) = first.filter(|&rank| rank != layer.rank) {
             return Err(DoraError::Rank {
@@ -278,6 +286,26 @@ impl AdapterFiles {
                 tensors: rank,
                 settings: layer.rank,
             });
+        }
+        // Of convolutions in groups the layer itself knows what fits.
+        let (first_factor, second_factor) = (a.or(words_a), b.or(words_b));
+        if let Some((a, b)) = first_factor.zip(second_factor) {
+            let (rows, rank) = (b.dims().first(), a.dims().first());
+            let (Some(&rows), Some(&rank)) = (rows, rank) else {
+                return Err(misshapen(name, a, b));
+            };
+            if b.dims().len() == 2 && b.dims()[1] != rank {
+                return Err(misshapen(name, a, b));
+            }
+            let magnitude = tensors.get(MAGNITUDE_NAME).filter(|_| a.dims().len() == 2);
+            let magnitude = magnitude.filter(|_| words_a.is_none());
+            if let Some(it) = magnitude.filter(|it| it.elem_count() != rows) {
+                return Err(DoraError::Shape {
+                    name: format!("{name}.{MAGNITUDE_NAME}"),
+                    got: it.dims().to_vec(),
+                    want: vec![rows],
+                });
+            }
         }
         let mut storage: Vec<&'static str> =
             tensors.values().map(|it| it.dtype().as_str()).collect();
@@ -315,7 +343,7 @@ impl AdapterFiles {
     /// type cannot hold, both before anything is written; [`DoraError::Unsupported`] for a file of kohya's kind;
     /// [`DoraError::Io`] if a file cannot be written.
     pub fn save_as(&self, folder: &Path, change: Change) -> Result<Vec<Rounding>> {
-        if self.is_kohya {
+        if self.of_kohya.is_some() {
             return Err(DoraError::Unsupported {
                 name: "layout",
                 value: "kohya".to_owned(),
@@ -389,8 +417,12 @@ impl AdapterFiles {
     ///
     /// [`DoraError::Candle`] where tensors cannot be read.
     pub fn difference(&self, other: &Self) -> Result<AdapterDifference> {
+        let mut settings = self.config.differences(&other.config);
+        if self.of_kohya != other.of_kohya {
+            settings.push("alpha");
+        }
         let mut found = AdapterDifference {
-            settings: self.config.differences(&other.config),
+            settings,
             ..AdapterDifference::default()
         };
         for (name, tensor) in &self.file.tensors {
@@ -414,6 +446,17 @@ impl std::fmt::Debug for AdapterFiles {
             .field(CONFIG_FILE, &self.config)
             .field("tensors", &names)
             .finish()
+    }
+}
+
+/// Two factors that have no product.
+fn misshapen(module: &str, a: &Tensor, b: &Tensor) -> DoraError {
+    let rows = b.dims().first().copied().unwrap_or(0);
+    let rank = a.dims().first().copied().unwrap_or(0);
+    DoraError::Shape {
+        name: format!("{module}.{B_NAME}"),
+        got: b.dims().to_vec(),
+        want: vec![rows, rank],
     }
 }
 

@@ -9,6 +9,7 @@
 //! So `.` stands for any character, a pattern matches whole dotted parts at the end of a name, and the
 //! first of several decides, not the longest: `get_pattern_key` of PEFT 0.21.2.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::marker::PhantomData;
 
@@ -155,11 +156,19 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for InOrder<T> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut patterns = Patterns::default();
+        // As `insert`, which looks through all for each.
+        let mut patterns: Vec<(String, T)> = Vec::new();
+        let mut places = HashMap::new();
         while let Some((pattern, value)) = map.next_entry::<String, T>()? {
-            patterns.insert(pattern, value);
+            match places.get(&pattern) {
+                Some(&place) => patterns[place] = (pattern, value),
+                None => {
+                    places.insert(pattern.clone(), patterns.len());
+                    patterns.push((pattern, value));
+                }
+            }
         }
-        Ok(patterns)
+        Ok(Patterns(patterns))
     }
 }
 

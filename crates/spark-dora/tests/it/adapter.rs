@@ -411,7 +411,11 @@ fn kohyas_file_gives_the_layers_of_pefts() {
         .into_iter()
         .map(|it| it.name)
         .collect();
-    assert_eq!(names, ["a_fc", "b_fc"], "the dots are not to be had again");
+    assert_eq!(
+        names,
+        ["lora_unet_a_fc", "lora_unet_b_fc"],
+        "the dots are not to be had again"
+    );
     let refused = of_kohya.save_as(&folder.0.join("new"), Change::default());
     assert!(matches!(
         refused,

@@ -4,7 +4,7 @@ use candle_core::{DType, Device, Tensor};
 use candle_nn::{Embedding, Linear};
 use serde_json::{Value, json};
 use spark_dora::adapter::{CONFIG_FILE, TENSOR_FILE};
-use spark_dora::{Adapter, DoraConfig, DoraError, Init};
+use spark_dora::{Adapter, AdapterFiles, DoraConfig, DoraError, Init};
 
 use crate::adapter::{Folder, Tensors, linear, open};
 
@@ -482,5 +482,61 @@ fn variables_are_f32_or_f64() {
         adapter.linear("fc", &Linear::new(base, None)).unwrap();
         let variables = adapter.variables();
         assert!(variables.all().all(|var| var.dtype() == dtype));
+    }
+}
+
+#[test]
+fn kohyas_names_are_no_patterns_and_misshapen_factors_are_refused() {
+    let folder = Folder::new("kohya-patterns");
+    let ones = |shape: &[usize]| Tensor::ones(shape, DType::F32, &Device::Cpu).unwrap();
+    let mut tensors = Tensors::new();
+    let layers = [
+        ("a", 8f32),
+        ("[a]", 1.0),
+        ("aa", 16.0),
+        ("a+", 2.0),
+        ("z", 64.0),
+        ("a|z", 1.0),
+        ("(", 4.0),
+    ];
+    for (module, alpha) in layers {
+        tensors.insert(
+            format!("lora_unet_{module}.lora_down.weight"),
+            ones(&[4, 5]),
+        );
+        tensors.insert(format!("lora_unet_{module}.lora_up.weight"), ones(&[6, 4]));
+        let alpha = Tensor::new(alpha, &Device::Cpu).unwrap();
+        tensors.insert(format!("lora_unet_{module}.alpha"), alpha);
+    }
+    let path = folder.0.join("kohya.safetensors");
+    candle_core::safetensors::save(&tensors, &path).unwrap();
+    let files = AdapterFiles::open(&path).unwrap();
+    let modules = files.modules().unwrap();
+    for (module, alpha) in layers {
+        let name = format!("lora_unet_{module}");
+        let told = modules.iter().find(|it| it.name == name).unwrap();
+        assert_eq!(
+            (told.alpha, told.scaling),
+            (f64::from(alpha), f64::from(alpha) / 4.0),
+            "{module}"
+        );
+    }
+    let alpha = Tensor::new(9f32, &Device::Cpu).unwrap();
+    tensors.insert("lora_unet_a.alpha".to_owned(), alpha);
+    let other = folder.0.join("other.safetensors");
+    candle_core::safetensors::save(&tensors, &other).unwrap();
+    let found = files
+        .difference(&AdapterFiles::open(&other).unwrap())
+        .unwrap();
+    assert_eq!(found.settings, ["alpha"]);
+    assert!(!found.is_within(1e9));
+
+    // Factors that have no product, and a magnitude of other rows.
+    for (up, magnitude) in [(ones(&[6, 3]), 6), (ones(&[6, 4]), 3)] {
+        tensors.insert("lora_unet_a.lora_up.weight".to_owned(), up);
+        tensors.insert("lora_unet_a.dora_scale".to_owned(), ones(&[magnitude, 1]));
+        candle_core::safetensors::save(&tensors, &other).unwrap();
+        let told = AdapterFiles::open(&other).and_then(|files| files.modules());
+        assert!(matches!(told, Err(DoraError::Shape { .. })), "{told:?}");
     }
 }

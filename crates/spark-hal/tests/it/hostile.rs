@@ -243,3 +243,19 @@ fn overwrite_all(directory: &std::path::Path, content: &[u8]) {
         }
     }
 }
+
+#[test]
+fn records_of_files_deeper_than_any_are_refused_at_once() {
+    let folder = std::env::temp_dir().join(format!("spark-deep-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a temporary folder");
+    let line = format!("== {}/f\n1\n", "/a".repeat(2040));
+    let record = line.repeat(5000);
+    let begin = std::time::Instant::now();
+    let told = spark_hal::unpack_record(&record, &folder);
+    assert!(matches!(
+        told,
+        Err(spark_hal::RecordError::Path { line: 1, .. })
+    ));
+    assert!(begin.elapsed().as_secs() < 20, "{:?}", begin.elapsed());
+    std::fs::remove_dir_all(&folder).expect("as made");
+}

@@ -32,6 +32,9 @@ pub struct Search {
     pub seed: u64,
 }
 
+/// Most scenarios of a round, and most rounds.
+const MOST: usize = 1_000_000;
+
 /// How dangerous a drive was, as a score: hitting hard is worst, and short of that, a short time to collision.
 ///
 /// 100 and the closing speed in m/s of a collision; else 10 s less the shortest time to collision, of which 10 s count as
@@ -79,7 +82,7 @@ impl Search {
     ///
     /// [`SimError::Score`] if `score` answers NaN, which is neither bad nor good;
     /// [`SimError::OutOfRange`] without bounds, with bounds that are not ordered and finite,
-    /// with fewer than 5 per round or no round; [`SimError::VariedTwice`] for bounds that are given twice, of which one
+    /// with fewer than 5 per round, no round, or more than a million of either; [`SimError::VariedTwice`] for bounds that are given twice, of which one
     /// would undo the other; [`SimError::NothingRan`] if no scenario was valid.
     pub fn run(
         &self,
@@ -102,14 +105,25 @@ impl Search {
         score: impl Fn(&Metrics) -> f64,
         mut progress: impl FnMut(usize),
     ) -> Result<SearchOutcome, SimError> {
-        let ordered = |[low, high]: [f64; 2]| low.is_finite() && high.is_finite() && low <= high;
+        // What is between them must be a number too.
+        let ordered = |[low, high]: [f64; 2]| low <= high && (high - low).is_finite();
         let sizes = [
-            ("parameters to search", self.bounds.len(), 1, "at least 1"),
-            ("scenarios per round", self.population, 5, "at least 5"),
-            ("rounds", self.n_rounds, 1, "at least 1"),
+            (
+                "parameters to search",
+                self.bounds.len(),
+                1..=MOST,
+                "at least 1",
+            ),
+            (
+                "scenarios per round",
+                self.population,
+                5..=MOST,
+                "5 to a million",
+            ),
+            ("rounds", self.n_rounds, 1..=MOST, "1 to a million"),
         ];
-        for (what, got, least, want) in sizes {
-            if got < least {
+        for (what, got, range, want) in sizes {
+            if !range.contains(&got) {
                 let got = got as f64;
                 return Err(SimError::OutOfRange { what, got, want });
             }

@@ -344,6 +344,40 @@ fn search_finds_a_worse_case_than_random_draws() {
     assert_eq!(again, found.score, "the scenario can be run again");
     let no_number = search.run(&simulator, &pid, |_| f64::NAN);
     assert!(matches!(no_number, Err(crate::SimError::Score { .. })));
+    let twice = vec![
+        (Parameter::MassScale, [0.7, 1.5]),
+        (Parameter::MassScale, [0.9, 1.0]),
+    ];
+    let endless = vec![(Parameter::MassScale, [-1e308, 1e308])];
+    for refused in [
+        Search {
+            bounds: twice,
+            ..search.clone()
+        },
+        Search {
+            bounds: endless,
+            ..search.clone()
+        },
+        Search {
+            population: 1 << 40,
+            ..search.clone()
+        },
+        Search {
+            population: usize::MAX,
+            ..search.clone()
+        },
+        Search {
+            n_rounds: 1 << 40,
+            ..search.clone()
+        },
+        Search {
+            n_rounds: usize::MAX,
+            ..search.clone()
+        },
+    ] {
+        let told = refused.run(&simulator, &pid, |m| m.lateral_error_rmse);
+        assert!(told.is_err(), "{refused:?}");
+    }
     let nothing = Search {
         bounds: Vec::new(),
         ..search

@@ -79,3 +79,35 @@ fn an_archive_that_unpacks_to_more_than_is_there_is_refused() {
     other[at + 8] |= 1;
     assert!(read(&other).expect_err("a password").contains("encrypted"));
 }
+
+#[test]
+fn a_directory_says_how_many_entries_there_are_and_none_lies_in_another() {
+    let good = write(&tensors()).expect("a small archive");
+    let end = good.len() - END_BYTES;
+    for n_entries in [0u16, 1, 2, 4] {
+        let mut other = good.clone();
+        other[end + 10..end + 12].copy_from_slice(&n_entries.to_le_bytes());
+        let told = read(&other).expect_err("another number than there are");
+        assert!(told.contains("entries than it says"), "{told}");
+    }
+    // Every entry is the largest one.
+    let tensor = Tensor::from_f32([5000], vec![1.0; 5000]).expect("fits");
+    let mut many = write(&Tensors::from([("a".to_owned(), tensor)])).expect("a small archive");
+    let end = many.len() - END_BYTES;
+    let at = many
+        .windows(4)
+        .position(|it| it == CENTRAL)
+        .expect("a directory");
+    let entry = many[at..end].to_vec();
+    let tail = many.split_off(end);
+    for _ in 0..999 {
+        many.extend(&entry);
+    }
+    let n_bytes = (many.len() - at) as u32;
+    many.extend(tail);
+    let end = many.len() - END_BYTES;
+    many[end + 10..end + 12].copy_from_slice(&1000u16.to_le_bytes());
+    many[end + 12..end + 16].copy_from_slice(&n_bytes.to_le_bytes());
+    let told = read(&many).expect_err("a thousand in one");
+    assert!(told.contains("lie in each other"), "{told}");
+}
