@@ -281,7 +281,11 @@ fn profiler_unified_memory() {
 #[test]
 fn gpu_usable() {
     Patient::spark().passes("gpu.usable");
-    Patient::of("plain-pc").has("gpu.usable", Severity::Note, "work runs on the CPU");
+    Patient::of("plain-pc")
+        .with("== /sys/bus/pci/devices/0000:00:00.0/vendor\n0x8086\n")
+        .has("gpu.usable", Severity::Note, "work runs on the CPU");
+    // Nothing is known of its buses.
+    Patient::of("plain-pc").is_not_examined("gpu.usable", "/sys/bus/pci/devices");
     let mut hidden = Patient::spark();
     hidden.cuda = Some("version = 13000\n".to_owned());
     hidden.has("gpu.usable", Severity::Error, "no device for this process");
@@ -630,13 +634,7 @@ fn other_machines_are_left_in_peace() {
     ] {
         let report = Patient::of(machine).examine();
         let found: Vec<&str> = report.findings().map(|(check, _)| check.id).collect();
-        let wanted: &[&str] = if machine == "h100-server" {
-            &[]
-        } else {
-            &["gpu.usable"]
-        };
-        assert_eq!(found, wanted, "{machine}: {}", report.to_text());
-        assert!(report.worst() <= Some(Severity::Note));
+        assert!(found.is_empty(), "{machine}: {}", report.to_text());
     }
 }
 
