@@ -92,7 +92,6 @@ const TESTS: [(&str, &[&str], &[&str]); 8] = [
 const AWAITED_BY_NONE: &[&str] = &[
     "spark-hal",
     "spark-mem",
-    "spark-onnx-graph",
     "spark-onnx-proto",
     "spark-ptx",
     "spark-testing",
