@@ -1,8 +1,8 @@
 //! Values of options: numbers within bounds, words out of a list, files by the ending of their name.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use clap::builder::{RangedU64ValueParser, TypedValueParser};
+use clap::builder::{PathBufValueParser, RangedU64ValueParser, TypedValueParser};
 
 /// A whole number from `least` to `most`, both allowed.
 pub fn count(least: u64, most: u64) -> impl TypedValueParser<Value = usize> {
@@ -11,22 +11,21 @@ pub fn count(least: u64, most: u64) -> impl TypedValueParser<Value = usize> {
 
 /// A file to be written whose name ends in one of `endings`, in any case of letters, or in none; `-` is stdout. Another ending
 /// would say that something else is in it.
-pub fn file_ending_in(
-    endings: &'static [&'static str],
-) -> impl Fn(&str) -> Result<PathBuf, String> + Clone + Send + Sync + 'static {
-    move |text| {
-        let ending = Path::new(text).extension();
-        let is_known = ending.is_none_or(|ending| {
-            let mut known = endings.iter();
-            known.any(|known| ending.eq_ignore_ascii_case(known))
-        });
-        match is_known {
-            true => Ok(PathBuf::from(text)),
-            false => Err(format!(
-                "what is written there is .{}, and the name ends otherwise",
-                endings.join(" or .")
-            )),
-        }
+pub fn file_ending_in(endings: &'static [&'static str]) -> impl TypedValueParser<Value = PathBuf> {
+    PathBufValueParser::new().try_map(move |path| ending_in(endings, path))
+}
+
+fn ending_in(endings: &[&str], path: PathBuf) -> Result<PathBuf, String> {
+    let is_known = path.extension().is_none_or(|ending| {
+        let mut known = endings.iter();
+        known.any(|known| ending.eq_ignore_ascii_case(known))
+    });
+    match is_known {
+        true => Ok(path),
+        false => Err(format!(
+            "what is written there is .{}, and the name ends otherwise",
+            endings.join(" or .")
+        )),
     }
 }
 
@@ -47,7 +46,7 @@ mod tests {
 
     #[test]
     fn a_name_that_promises_another_kind_of_file_is_refused() {
-        let picture = file_ending_in(&["svg"]);
+        let picture = |name: &str| ending_in(&["svg"], PathBuf::from(name));
         for good in ["a.svg", "A.SVG", "-", "folder.png/a", "/dev/stdout", "a"] {
             assert_eq!(picture(good), Ok(PathBuf::from(good)));
         }
@@ -55,7 +54,7 @@ mod tests {
             let told = picture(bad).unwrap_err();
             assert!(told.contains(".svg"), "{told}");
         }
-        let told = file_ending_in(&["npy", "npz"])("a.txt").unwrap_err();
+        let told = ending_in(&["npy", "npz"], PathBuf::from("a.txt")).unwrap_err();
         assert!(told.contains(".npy or .npz"), "{told}");
     }
 }

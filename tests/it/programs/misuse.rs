@@ -59,6 +59,14 @@ fn endings_in_capitals_say_the_same() {
     let path = &*out.to_string_lossy();
     told(&["run", model, "--outputs", path], 0);
     assert!(fs::read(&out).expect("written").starts_with(b"\x93NUMPY"));
+    // A name need not be text.
+    use std::os::unix::ffi::OsStrExt as _;
+    let odd = folder
+        .path("x")
+        .with_file_name(std::ffi::OsStr::from_bytes(b"\xff.npy"));
+    let outcome = sparkpilot(&["run", model, "--outputs"]).args([&odd]).run();
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    assert!(odd.is_file());
 }
 
 #[test]

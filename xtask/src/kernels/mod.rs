@@ -32,7 +32,7 @@ pub(crate) use toolchain::Toolchain;
 
 /// Ampere, Hopper, the family of desktop Blackwell, GB10.
 const ARCHITECTURES: &[&str] = &["sm_80", "sm_90a", "sm_120f", "sm_121a"];
-/// The least that programs ask for, and what they are made for. What lies between has the instructions of one or the other.
+/// The least that programs ask for, and what they are made for. What only the others have is not seen there.
 const ENDS: &[&str] = &["sm_80", "sm_121a"];
 /// What a block of a GB10 may have: 99 KiB.
 const SHARED_LIMIT_BYTES: u32 = 99 << 10;
