@@ -7,8 +7,8 @@
 //! rounded          y = conv(x, Q(W)) + b + conv(d, Q(W') - Q(W))              W' = (W + B A) * g is the input
 //! ```
 //!
-//! These are PEFT's sums with `use_dora`, in another order: an adapter that changes nothing gives the untouched layer's result
-//! to the last bit, whatever is dropped. Without magnitudes there is no second product with W. A normalisation in the formed weight is in both.
+//! These are the sums of PEFT with `use_dora`, in another order: an adapter that changes nothing adds zeros, whatever is dropped.
+//! Without magnitudes there is no second product with W. A normalisation in the formed weight is in both.
 //!
 //! The masks are made by steps of the plan ([`CountedDropout`]), forth and back: none is held, and none comes from the host.
 //! They follow from the adapter's seed, the layer's name, how often the layer was used in the pass before, and the pass.

@@ -137,15 +137,15 @@ impl Layout {
 struct Mask {
     op: CountedDropout,
     pass: u64,
-    /// What kept words are at least; 2^32 where none is.
-    threshold: u64,
+    /// What kept words are at least.
+    threshold: u32,
     kept: f32,
 }
 
 impl Mask {
     #[inline(always)]
     fn factor(&self, word: u32) -> f32 {
-        if u64::from(word) < self.threshold {
+        if word < self.threshold {
             0.0
         } else {
             self.kept
@@ -202,13 +202,15 @@ unsafe fn by_four<S: Simd>(
 ) {
     for from in (0..row).step_by(LANES) {
         let n = LANES.min(row - from);
-        let blocks = std::array::from_fn(|lane| (place + (from + lane) as u64 * between) / 4);
+        // Both are multiples of four.
+        let blocks = std::array::from_fn(|lane| place / 4 + (from + lane) as u64 * (between / 4));
         let words: [[u32; LANES]; 4] = mask.op.words(blocks, mask.pass);
+        let factors = words.map(|words| words.map(|word| mask.factor(word)));
         let rows = x.chunks_exact(row).zip(y.chunks_exact_mut(row));
-        for (words, (x, y)) in words.iter().zip(rows) {
+        for (factors, (x, y)) in factors.iter().zip(rows) {
             let (x, y) = (&x[from..from + n], &mut y[from..from + n]);
-            for ((y, x), word) in y.iter_mut().zip(x).zip(words) {
-                *y = x * mask.factor(*word);
+            for ((y, x), factor) in y.iter_mut().zip(x).zip(factors) {
+                *y = x * factor;
             }
         }
     }
@@ -291,11 +293,15 @@ impl PreparedStep for Dropout {
     fn run(&self, c: &Context<'_>) -> Result<(), StepError> {
         // SAFETY: the view was checked at load, and has one element.
         let pass = unsafe { *c.memory.i64(&self.step.pass) } as u64;
+        let op = self.step.op;
+        // 2^32 is above every word: then none is kept.
+        let threshold = u32::try_from(op.threshold());
+        let (threshold, kept) = threshold.map_or((0, 0.0), |least| (least, op.kept()));
         let mask = Mask {
-            op: self.step.op,
+            op,
             pass,
-            threshold: self.step.op.threshold(),
-            kept: self.step.op.kept(),
+            threshold,
+            kept,
         };
         let (len, pieces) = (self.layout.len(), self.layout.n_pieces());
         let tasks = (len / MIN_PER_TASK).clamp(1, c.pool.threads());
