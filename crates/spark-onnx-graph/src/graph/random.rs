@@ -109,13 +109,12 @@ fn high_half(value: u64) -> u32 {
 #[inline(always)]
 fn philox<const N: usize>(mut counter: [[u32; N]; 4], mut key: [u32; 2]) -> [[u32; N]; 4] {
     for _ in 0..10 {
-        for lane in 0..N {
-            let first = 0xd251_1f53 * u64::from(counter[0][lane]);
-            let second = 0xcd9e_8d57 * u64::from(counter[2][lane]);
-            counter[0][lane] = high_half(second) ^ counter[1][lane] ^ key[0];
-            counter[1][lane] = second as u32;
-            counter[2][lane] = high_half(first) ^ counter[3][lane] ^ key[1];
-            counter[3][lane] = first as u32;
+        let [a, b, c, d] = &mut counter;
+        for (((a, b), c), d) in a.iter_mut().zip(b).zip(c).zip(d) {
+            let first = 0xd251_1f53 * u64::from(*a);
+            let second = 0xcd9e_8d57 * u64::from(*c);
+            (*a, *b) = (high_half(second) ^ *b ^ key[0], second as u32);
+            (*c, *d) = (high_half(first) ^ *d ^ key[1], first as u32);
         }
         key[0] = key[0].wrapping_add(0x9e37_79b9);
         key[1] = key[1].wrapping_add(0xbb67_ae85);

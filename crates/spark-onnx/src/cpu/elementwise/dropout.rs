@@ -179,9 +179,11 @@ unsafe fn neighbours<S: Simd>(mask: Mask, place: u64, x: &[f32], y: &mut [f32]) 
         let first = first + (group * LANES) as u64;
         let blocks = std::array::from_fn(|lane| first + lane as u64);
         let words: [[u32; LANES]; 4] = mask.op.words(blocks, mask.pass);
-        for lane in 0..LANES {
-            for (at, words) in words.iter().enumerate() {
-                y[4 * lane + at] = x[4 * lane + at] * mask.factor(words[lane]);
+        let (x, _) = x.as_chunks::<4>();
+        let (y, _) = y.as_chunks_mut::<4>();
+        for (lane, (x, y)) in x.iter().zip(y).enumerate() {
+            for ((y, x), words) in y.iter_mut().zip(x).zip(&words) {
+                *y = x * mask.factor(words[lane]);
             }
         }
     }
@@ -228,15 +230,12 @@ unsafe fn apart<S: Simd>(mask: Mask, (place, between): (u64, u64), x: &[f32], y:
         let places: [u64; LANES] =
             std::array::from_fn(|lane| place + (first + lane as u64) * between);
         let words = mask.op.words(places.map(|place| place / 4), mask.pass);
-        let mut own = [0; LANES];
-        for lane in 0..LANES {
-            own[lane] = match places[lane] % 4 {
-                0 => words[0][lane],
-                1 => words[1][lane],
-                2 => words[2][lane],
-                _ => words[3][lane],
-            };
-        }
+        let own: [u32; LANES] = std::array::from_fn(|lane| match places[lane] % 4 {
+            0 => words[0][lane],
+            1 => words[1][lane],
+            2 => words[2][lane],
+            _ => words[3][lane],
+        });
         for ((y, x), word) in y.iter_mut().zip(x).zip(own) {
             *y = x * mask.factor(word);
         }
