@@ -16,25 +16,39 @@ use candle_core::{Device, Result, Tensor};
 
 use crate::random::Random;
 
-/// The dropout of one layer.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Dropout {
+/// The dropout of one layer: which elements of its inputs a pass of training drops.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Dropout {
     probability: f64,
-    key: [u32; 2],
+    key: u64,
 }
 
 impl Dropout {
     /// No input is dropped: probability 0.
     pub(crate) const NONE: Self = Self {
         probability: 0.0,
-        key: [0; 2],
+        key: 0,
     };
 
     /// The dropout of `layer`; `probability` is in `0..1`.
     pub(crate) fn new(probability: f64, seed: u64, layer: &str) -> Self {
         Self {
             probability,
-            key: halves(Random::new(seed, layer).next()),
+            key: Random::new(seed, layer).next(),
+        }
+    }
+
+    /// How likely an element is dropped, in `0..1`.
+    pub fn probability(&self) -> f64 {
+        self.probability
+    }
+
+    /// The key of the generator where a network that somebody else runs uses the layer for the `nth` time in a pass. The layer's own
+    /// key is the first, 0; a candle layer that is called twice in a step drops the same places twice.
+    pub fn key(&self, nth: usize) -> u64 {
+        match nth {
+            0 => self.key,
+            _ => Random::new(self.key, &nth.to_string()).next(),
         }
     }
 
@@ -52,15 +66,15 @@ impl Dropout {
         x * mask.to_dtype(x.dtype())?.to_device(x.device())?
     }
 
-    /// What elements `0..len`, row-major, are multiplied by.
-    fn mask(&self, len: usize, step: u64) -> Vec<f32> {
+    /// What elements `0..len`, row-major, are multiplied by at a step.
+    pub fn mask(&self, len: usize, step: u64) -> Vec<f32> {
         let threshold = (self.probability * (1u64 << 32) as f64).round() as u64;
         let kept = (1.0 / (1.0 - self.probability)) as f32;
         let [step_low, step_high] = halves(step);
         let mut mask = Vec::with_capacity(len.next_multiple_of(4));
         for block in 0..len.div_ceil(4) as u64 {
             let [low, high] = halves(block);
-            let words = philox([low, high, step_low, step_high], self.key);
+            let words = philox([low, high, step_low, step_high], halves(self.key));
             mask.extend(words.map(|word| {
                 if u64::from(word) < threshold {
                     0.0
@@ -157,6 +171,8 @@ mod tests {
                 check_rate(what, both.count(), n, p * p);
             }
         }
+        let keys = [0, 1, 2].map(|nth| Dropout::new(0.3, 7, "a").key(nth));
+        assert!(keys[0] != keys[1] && keys[1] != keys[2] && keys[0] != keys[2]);
         let short = Dropout::new(0.3, 7, "a").mask(101, 3);
         assert_eq!(short, Dropout::new(0.3, 7, "a").mask(n, 3)[..101]);
     }

@@ -38,6 +38,7 @@ pub use config::{
     Biases, DoraConfig, DoraConfigBuilder, Init, LayerConfig, Method, OneOrMany, PatternError,
     Patterns, Targets,
 };
+pub use dropout::Dropout;
 pub use error::{DoraError, Result};
 pub use kernel::threads::set_threads;
 pub use layer::{

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use clap::Parser;
 use spark_onnx::{Model, Precision, RunOptions};
 use spark_onnx_graph::{Tensor, file};
-use spark_program::{about, count};
+use spark_program::{about, count, number};
 use spark_train::{AdaptedNetwork, TrainingStep, with_free_batch};
 
 mod material;
@@ -39,6 +39,9 @@ struct Arguments {
     /// Adapt only the layers whose names end so, with commas
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     targets: Vec<String>,
+    /// How likely each number that adapters read is dropped
+    #[arg(long, value_name = "P", default_value_t = 0.0, value_parser = number(0.0, 0.99))]
+    dropout: f64,
     /// Compute results of the way forth a second time, rather than to keep them
     #[arg(long)]
     recompute: bool,
@@ -69,7 +72,8 @@ fn measure(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     let lent = lent(&made.inputs);
     let mut base = Model::from_graph(with_free_batch(graph.clone()), &options)?.session();
     base.run(&lent)?;
-    let config = material::adapter(&graph, arguments.rank, &arguments.targets)?;
+    let mut config = material::adapter(&graph, arguments.rank, &arguments.targets)?;
+    config.lora_dropout = arguments.dropout;
     let network = AdaptedNetwork::new(graph, config)?;
     let shapes = shapes(&lent, arguments.batch);
     let planned = match arguments.recompute {

@@ -139,12 +139,6 @@ pub enum TrainError {
         /// What does not fit.
         reason: String,
     },
-    /// Steps of the engine have no dropout.
-    #[error("dropout of {dropout} is not there in networks that the engine trains; 0 is")]
-    Dropout {
-        /// The adapter's setting.
-        dropout: f64,
-    },
     /// A precision whose rounding of weights training cannot see, or that no layer is run in.
     #[error(
         "no weight of this network is rounded to {precision}: layers of fp8 and fp4 are, where the engine has them"

@@ -10,6 +10,8 @@
 //! the plan runs, and their gradients taken apart behind it.
 //!
 //! Steps are in f32, whatever the environment says of precisions.
+//!
+//! A step with dropout is one pass of many: its masks follow from the pass's number, so that a step made again, or elsewhere, is the same.
 
 use spark_dora::optim::Gradients;
 use spark_onnx::{Model, RunOptions, Session, StepInfo};
@@ -30,6 +32,8 @@ pub struct TrainingStep {
     losses: Losses,
     /// The input that takes the gradient of the loss, which is 1.
     seed: String,
+    /// The input that says which masks of dropout are meant, if there are any.
+    pass: Option<String>,
     n_outputs: usize,
     one: Tensor,
 }
@@ -89,7 +93,8 @@ impl TrainingStep {
         options: &RunOptions,
         arranged: impl FnOnce(WithGradients) -> WithGradients,
     ) -> Result<Self> {
-        let (graph, losses) = with_losses(network, heads, input_shapes)?;
+        let graph = network.training_graph();
+        let (graph, losses) = with_losses(graph, heads, input_shapes)?;
         let bound = bind(&graph, input_shapes)?;
         let wanted: Vec<&str> = network.factor_names().collect();
         let of = [losses.loss.as_str()];
@@ -105,6 +110,7 @@ impl TrainingStep {
             session,
             losses,
             seed,
+            pass: network.pass().map(str::to_owned),
             n_outputs: network.graph().outputs.len(),
             one: Tensor::from_f32(Vec::new(), vec![1.0])?,
         })
@@ -126,7 +132,8 @@ impl TrainingStep {
         targets.map(|(output, _, shape)| (output.as_str(), shape.as_slice()))
     }
 
-    /// One step forth and back for the present values of the variables: `inputs` by name, `targets` by output.
+    /// One step forth and back for the present values of the variables: `inputs` by name, `targets` by output. Of a network with dropout it is
+    /// pass 0, always with the same masks: [`TrainingStep::run_pass`] has the others.
     ///
     /// # Errors
     ///
@@ -138,11 +145,30 @@ impl TrainingStep {
         inputs: &[(&str, &Tensor)],
         targets: &[(&str, &Tensor)],
     ) -> Result<StepResult> {
+        self.run_pass(network, 0, inputs, targets)
+    }
+
+    /// The same with the masks of dropout that a pass has, as [`spark_dora::TrainModule`]'s steps have theirs. Without dropout the number is not
+    /// looked at.
+    ///
+    /// # Errors
+    ///
+    /// As [`TrainingStep::run`].
+    pub fn run_pass(
+        &mut self,
+        network: &AdaptedNetwork,
+        pass: u64,
+        inputs: &[(&str, &Tensor)],
+        targets: &[(&str, &Tensor)],
+    ) -> Result<StepResult> {
         let factors = network.factors()?;
+        // All 64 bits of it.
+        let pass = Tensor::from_i64(Vec::new(), vec![pass as i64])?;
         let mut given = inputs.to_vec();
         given.extend(self.losses.given(targets)?);
         given.extend(lent(&factors));
         given.push((&self.seed, &self.one));
+        given.extend(self.pass.as_deref().map(|name| (name, &pass)));
         let mut results = self.session.run(&given)?;
         let gradients = results.split_off(self.n_outputs + self.losses.parts.len() + 1);
         let losses = results.split_off(self.n_outputs);
@@ -171,10 +197,12 @@ impl TrainingStep {
         runs: u32,
     ) -> Result<Vec<StepInfo>> {
         let factors = network.factors()?;
+        let pass = Tensor::from_i64(Vec::new(), vec![0])?;
         let mut given = inputs.to_vec();
         given.extend(self.losses.given(targets)?);
         given.extend(lent(&factors));
         given.push((&self.seed, &self.one));
+        given.extend(self.pass.as_deref().map(|name| (name, &pass)));
         Ok(self.session.profile(&given, runs)?)
     }
 }
@@ -210,7 +238,7 @@ impl Evaluation {
         input_shapes: &[(&str, Vec<usize>)],
         options: &RunOptions,
     ) -> Result<Self> {
-        let (graph, losses) = with_losses(network, heads, input_shapes)?;
+        let (graph, losses) = with_losses(network.graph(), heads, input_shapes)?;
         let session = Model::from_graph(graph, &exact(options)?)?.session();
         Ok(Self {
             session,
@@ -219,7 +247,7 @@ impl Evaluation {
         })
     }
 
-    /// The losses for the present values of the variables.
+    /// The losses for the present values of the variables, without dropout.
     ///
     /// # Errors
     ///
@@ -246,11 +274,11 @@ impl Evaluation {
 
 /// The network with its losses behind it.
 fn with_losses(
-    network: &AdaptedNetwork,
+    graph: &Graph,
     heads: &[OutputHeads],
     input_shapes: &[(&str, Vec<usize>)],
 ) -> Result<(Graph, Losses)> {
-    let mut graph = network.graph().clone();
+    let mut graph = graph.clone();
     let bound = bind(&graph, input_shapes)?;
     let losses = add_losses(&mut graph, &bound, heads)?;
     Ok((graph, losses))

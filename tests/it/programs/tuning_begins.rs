@@ -1,4 +1,4 @@
-//! `finetune` that begins with calibrated weights, and behind a trunk that is run once.
+//! `finetune` that begins with calibrated weights, behind a trunk that is run once, and with dropout.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -166,6 +166,78 @@ fn a_trunk_that_is_run_once_gives_the_losses_of_the_whole_network() {
         &["--teacher", &model, "--calibrate", "3"],
     );
     assert_eq!(exact.code, Some(2), "{}", exact.stderr);
+}
+
+/// A run keeps its dropout; what is judged and merged has none.
+#[test]
+fn dropout_is_gone_on_with_and_is_not_in_what_is_shipped() {
+    let folder = Folder::new();
+    let paths = made(&folder);
+    let run = |name: &str, more: &[&str]| {
+        let run = folder.path(name);
+        let outcome = train(&paths, &run, &[&["--qat", "fp4"], more].concat());
+        assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+        (run, outcome)
+    };
+    let dropout = ["--lora-dropout", "0.3"];
+    let (whole, outcome) = run("whole", &dropout);
+    let says = "; steps drop 0.3 of what they read\n";
+    assert!(outcome.stdout.contains(says), "{}", outcome.stdout);
+    let (plain, of_plain) = run("plain", &[]);
+    assert!(!of_plain.stdout.contains("drop"), "{}", of_plain.stdout);
+    assert_eq!(
+        losses(&plain),
+        losses(&run("none", &["--lora-dropout", "0"]).0)
+    );
+    assert_ne!(losses(&whole), losses(&plain), "dropout acts");
+    let (_, dry) = run("dry", &[&dropout[..], &["--dry-run"]].concat());
+    assert!(dry.stdout.contains(says), "{}", dry.stdout);
+    for (file, name) in [
+        ("run.json", "lora_dropout"),
+        ("adapter/adapter_config.json", "lora_dropout"),
+    ] {
+        let text = fs::read(whole.join(file)).expect("is written");
+        let json: Value = serde_json::from_slice(&text).expect("is JSON");
+        assert_eq!(json[name].as_f64(), Some(0.3), "{file}");
+        let text = fs::read(plain.join(file)).expect("is written");
+        let json: Value = serde_json::from_slice(&text).expect("is JSON");
+        assert!(
+            json[name].is_null() || json[name].as_f64() == Some(0.0),
+            "{file}"
+        );
+    }
+
+    // A run that was only begun goes on with the masks of the whole one.
+    let (begun, _) = run("begun", &[&dropout[..], &["--create-adapter"]].concat());
+    let resumed = of_run("resume", &begun);
+    assert_eq!(resumed.code, Some(0), "{}", resumed.stderr);
+    assert!(resumed.stdout.contains(says), "{}", resumed.stdout);
+    assert_eq!(losses(&begun), losses(&whole));
+    let last = |outcome: &Outcome| outcome.stdout.lines().last().map(str::to_owned);
+    assert_eq!(last(&of_run("eval", &begun)), last(&outcome));
+    let merged = folder.path("merged.onnx");
+    let outcome = merge(&paths[0], &begun, &merged);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let (was, is) = [&paths[0], &merged]
+        .map(|path| file::load(path).expect("reads").nodes.len())
+        .into();
+    assert_eq!(was, is, "nodes of the file alone");
+
+    for wrong in ["1", "-0.1", "nan", "much"] {
+        let option = format!("--lora-dropout={wrong}");
+        let refused = train(&paths, &folder.path("wrong"), &["--qat", "fp4", &option]);
+        assert_eq!(refused.code, Some(2), "{wrong}: {}", refused.stderr);
+        let says = "expected a number from 0 up to below 1";
+        assert!(refused.stderr.contains(says), "{}", refused.stderr);
+    }
+    let alone = [&["--qat", "fp4", "--biases", "alone"], &dropout[..]].concat();
+    let refused = train(&paths, &folder.path("wrong"), &alone);
+    assert_eq!(refused.code, Some(2), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("has no adapters"),
+        "{}",
+        refused.stderr
+    );
 }
 
 #[test]

@@ -174,6 +174,11 @@ macro_rules! conv_layer {
                 self.core.row_norms()
             }
 
+            /// What [`TrainModule::forward_train`] drops of its inputs.
+            pub fn dropout(&self) -> Dropout {
+                self.core.dropout
+            }
+
             pub(crate) fn core(&self) -> &Core {
                 &self.core
             }

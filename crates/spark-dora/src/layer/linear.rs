@@ -186,6 +186,11 @@ impl DoraLinear {
         is_other.then(|| self.core.base.to_tensor()).transpose()
     }
 
+    /// What [`TrainModule::forward_train`] drops of its inputs.
+    pub fn dropout(&self) -> Dropout {
+        self.core.dropout
+    }
+
     pub(crate) fn core(&self) -> &Core {
         &self.core
     }

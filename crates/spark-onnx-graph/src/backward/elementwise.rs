@@ -5,7 +5,9 @@
 use super::operator::{At, Backward};
 use crate::building::{Builder, Built};
 use crate::graph::infer::op_error;
-use crate::graph::{Binary, Cast, CastLike, Clip, ReduceKind, Unary, ValueId, Variadic, Where};
+use crate::graph::{
+    Binary, Cast, CastLike, Clip, CountedDropout, ReduceKind, Unary, ValueId, Variadic, Where,
+};
 
 impl Backward for Binary {
     fn backward(&self, at: &mut At<'_>, operand: usize) -> Built {
@@ -206,5 +208,13 @@ impl Builder {
         let count = self.reduce(ReduceKind::Sum, is_extreme, axes)?;
         let share = self.div(dy, count)?;
         self.mul(share, is_extreme)
+    }
+}
+
+impl Backward for CountedDropout {
+    /// The same elements are dropped: the mask is made a second time, not held.
+    fn backward(&self, at: &mut At<'_>, _: usize) -> Built {
+        let (pass, dy) = (at.operand(1)?, at.dy()?);
+        at.builder.op(*self, &[dy, pass])
     }
 }

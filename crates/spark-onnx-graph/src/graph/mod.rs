@@ -61,7 +61,7 @@ pub use infer::{
 pub use kinds::*;
 pub use op::*;
 pub use quantization::{DequantizeLinear, QuantizeLinear, RoundFloat, SmallFloat};
-pub use random::{Distribution, RandomLike};
+pub use random::{CountedDropout, Distribution, RandomLike};
 pub use regions::{RegionEdges, RoiAlign};
-pub use selection::{NonMaxSuppression, Unique};
+pub use selection::{NonMaxSuppression, TopK, Unique};
 pub use types::{OpError, TensorType};

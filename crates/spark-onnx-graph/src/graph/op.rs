@@ -13,9 +13,9 @@ pub(crate) use super::kinds::{
     NearestRounding, PadMode, Padding, PoolKind, ReduceKind, ScatterReduction, Unary, Variadic,
 };
 pub(crate) use super::quantization::{DequantizeLinear, QuantizeLinear, RoundFloat};
-pub(crate) use super::random::RandomLike;
+pub(crate) use super::random::{CountedDropout, RandomLike};
 pub(crate) use super::regions::RoiAlign;
-pub(crate) use super::selection::{NonMaxSuppression, Unique};
+pub(crate) use super::selection::{NonMaxSuppression, TopK, Unique};
 use crate::tensor::{DType, Tensor};
 
 /// What a node computes: one struct of parameters per operator, of its name.
@@ -175,6 +175,8 @@ pub enum Op {
     EyeLike(EyeLike),
     /// `(x)`: random numbers of a seed, as many as x has elements.
     RandomLike(RandomLike),
+    /// `(x, pass)`, the second an i64 of one element: x with elements zero, and the others larger.
+    CountedDropout(CountedDropout),
 
     /// `(x)` to the nearest numbers of a float of 8 bits or fewer, in the type of x.
     RoundFloat(RoundFloat),
@@ -254,8 +256,8 @@ macro_rules! each_operator {
             Split Slice Gather GatherElements GatherNd ScatterElements
             ScatterNd Expand Tile Pad Shape Size
             ConstantOfShape Range OneHot NonZero NonMaxSuppression Unique DepthToSpace SpaceToDepth
-            Trilu EyeLike RandomLike RoundFloat QuantizeLinear DequantizeLinear ConvInteger MatMulInteger
-            QLinearConv QLinearMatMul
+            Trilu EyeLike RandomLike CountedDropout RoundFloat QuantizeLinear DequantizeLinear
+            ConvInteger MatMulInteger QLinearConv QLinearMatMul
             If Loop Scan Custom
         }
     };
@@ -553,17 +555,6 @@ pub struct Lrn {
 /// [`Op::MaskedSoftmax`] has no parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MaskedSoftmax;
-
-/// Parameters of [`Op::TopK`], which takes extreme values and their positions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TopK {
-    /// Axis that is searched; negative ones count from the end.
-    pub axis: i64,
-    /// The largest values if true, the smallest if not.
-    pub largest: bool,
-    /// Whether results are ordered; this crate always orders them.
-    pub sorted: bool,
-}
 
 /// Parameters of [`Op::CumSum`], whose axis is an operand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

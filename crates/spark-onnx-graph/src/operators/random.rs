@@ -20,10 +20,10 @@ use crate::ModelError;
 use crate::file::export::attributes::Attributes;
 use crate::file::import::call::{Call, Translated, Translator};
 use crate::file::tensors::number_of;
-use crate::graph::infer::{Operands, one, op_error};
+use crate::graph::infer::{Operands, check_float, check_same_dtype, check_scalar, one, op_error};
 use crate::graph::{
-    Binary, Cast, Concat, ConstantOfShape, CumSum, Distribution, Gather, Op, RandomLike, Reduce,
-    ReduceKind, Shape, Softmax, Unsqueeze, ValueId, Variadic,
+    Binary, Cast, Concat, ConstantOfShape, CountedDropout, CumSum, Distribution, Gather, Op,
+    RandomLike, Reduce, ReduceKind, Shape, Softmax, Unsqueeze, ValueId, Variadic,
 };
 use crate::tensor::{DType, Tensor};
 
@@ -77,6 +77,37 @@ impl Operator for RandomLike {
             Some(dtype) => spread.int("dtype", i64::from(number_of(dtype))),
             None => spread,
         })
+    }
+}
+
+impl Operator for CountedDropout {
+    const IMPORTS: &'static [Translator] = &[];
+
+    fn name(&self) -> &'static str {
+        "CountedDropout"
+    }
+
+    fn infer(&self, operands: &Operands<'_>) -> Inferred {
+        operands.expect(2, 2, 1)?;
+        let x = operands.required(0, "x")?;
+        check_float("x", &x)?;
+        let pass = operands.required(1, "pass")?;
+        check_same_dtype("pass", &pass, DType::I64)?;
+        check_scalar("pass", &pass)?;
+        if !(0.0..1.0).contains(&self.probability) {
+            return Err(op_error!(
+                "a probability of {}, wanted one in 0..1",
+                self.probability
+            ));
+        }
+        one(x.dtype, x.shape)
+    }
+
+    fn attributes(&self) -> Exported<'_> {
+        Err(
+            "a dropout by counting belongs to a step of training, of which there are no files"
+                .to_owned(),
+        )
     }
 }
 

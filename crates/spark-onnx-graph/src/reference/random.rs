@@ -6,9 +6,10 @@
 use std::f64::consts::{LN_2, SQRT_2, TAU};
 
 use super::numbers::from_floats;
-use super::operator::{Evaluate, Evaluated, Inputs, Working, one};
-use crate::graph::{Distribution, OpError, RandomLike, TensorType};
-use crate::tensor::{DType, Tensor};
+use super::operator::{Evaluate, Evaluated, Inputs, Working, one, times};
+use crate::graph::infer::op_error;
+use crate::graph::{CountedDropout, Distribution, OpError, RandomLike, TensorType};
+use crate::tensor::{DType, Tensor, TensorData};
 
 impl Evaluate for RandomLike {
     fn evaluate(&self, _: Inputs<'_>, types: &[TensorType]) -> Evaluated {
@@ -18,6 +19,38 @@ impl Evaluate for RandomLike {
     fn working_bytes(&self, working: &Working<'_>) -> usize {
         working.computed()
     }
+}
+
+impl Evaluate for CountedDropout {
+    fn evaluate(&self, inputs: Inputs<'_>, types: &[TensorType]) -> Evaluated {
+        one(types, |ty| {
+            let mut x = inputs.get(0)?.to_f64();
+            let mask = mask(self, inputs, x.len())?;
+            x.iter_mut().zip(mask).for_each(|(x, factor)| *x *= factor);
+            from_floats(ty, x)
+        })
+    }
+
+    fn working_bytes(&self, working: &Working<'_>) -> usize {
+        working.computed_with(times(working.written(), 8))
+    }
+}
+
+/// What the elements of `x` are multiplied by.
+pub(super) fn mask(
+    op: &CountedDropout,
+    inputs: Inputs<'_>,
+    len: usize,
+) -> Result<Vec<f64>, OpError> {
+    let pass = match inputs.get(1)?.data() {
+        TensorData::I64(pass) if pass.len() == 1 => pass[0] as u64,
+        _ => return Err(op_error!("`pass` is no i64 of one element")),
+    };
+    let factor = |i: usize| match op.words([i as u64 / 4], pass)[i % 4][0] {
+        word if u64::from(word) < op.threshold() => 0.0,
+        _ => f64::from(op.kept()),
+    };
+    Ok((0..len).map(factor).collect())
 }
 
 /// The numbers of a result of this type.

@@ -25,6 +25,7 @@ use super::data_movement::gather::{Gather, GatherElements, GatherNd, ScatterElem
 use super::data_movement::resample::{GridSample, Resample};
 use super::data_movement::roi_align::RoiAlign;
 use super::elementwise::byte_table::ByteTable;
+use super::elementwise::dropout::Dropout;
 use super::elementwise::pointwise::Pointwise;
 use super::elementwise::quantised::Quantised as QuantisedPointwise;
 use super::int8::depthwise::Int8Depthwise;
@@ -135,6 +136,7 @@ pub(super) fn select<'p>(problem: &Problem<'p, Step>) -> Selected<'p> {
         Step::Int8(step) => first(INT8, problem, &**step),
         Step::Pool(step) => first(POOL, problem, step),
         Step::Pointwise(step) => first(POINTWISE, problem, step),
+        Step::Dropout(step) => first(&[Candidate::of::<Dropout>("dropout")], problem, step),
         Step::Reduce(step) => first(REDUCE, problem, step),
         Step::ArgReduce(step) => first(&[Candidate::of::<ArgReduce>("arg-reduce")], problem, step),
         Step::Softmax(step) => first(&[Candidate::of::<Softmax>("softmax")], problem, step),

@@ -10,6 +10,7 @@ mod custom_operators;
 mod custom_operators_of_values;
 mod deciding_inputs;
 mod double_range;
+mod dropout;
 mod goldens;
 mod gradients;
 mod hostile_integers;

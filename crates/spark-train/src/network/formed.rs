@@ -36,10 +36,8 @@ impl Formed {
         let base = adapted.base_weight()?;
         let dims = base.dims().to_vec();
         let columns: usize = dims[1..].iter().product();
-        let frozen = match adapted.frozen()? {
-            Some(values) => Candle::from_vec(values, (dims[0], columns), &Device::Cpu)?,
-            None => base.to_dtype(DType::F32)?.reshape((dims[0], columns))?,
-        };
+        let frozen = adapted.frozen_weight()?;
+        let frozen = Candle::from_vec(frozen, (dims[0], columns), &Device::Cpu)?;
         let of = |tensor: Option<&Candle>| tensor.map(variable).transpose();
         Ok(Self {
             form: layer.form.clone(),

@@ -3,7 +3,7 @@
 use candle_core::{DType, Device, Tensor as Candle, Var};
 use candle_nn::{Conv1d, Conv1dConfig, Conv2d, Conv2dConfig, Linear};
 use spark_dora::{
-    Adapter, DoraConv1d, DoraConv2d, DoraError, DoraLinear, Factors, Offered, SavedTensors,
+    Adapter, DoraConv1d, DoraConv2d, DoraError, DoraLinear, Dropout, Factors, Offered, SavedTensors,
 };
 use spark_onnx_graph::DType as Type;
 use spark_onnx_graph::graph::Graph;
@@ -47,6 +47,15 @@ impl Adapted {
         })
     }
 
+    /// What is dropped of its inputs in training.
+    pub(super) fn dropout(&self) -> Dropout {
+        match self {
+            Self::Linear(layer) => layer.dropout(),
+            Self::Conv1d(layer) => layer.dropout(),
+            Self::Conv2d(layer) => layer.dropout(),
+        }
+    }
+
     /// The layer's own weight.
     pub(super) fn base_weight(&self) -> Result<Candle> {
         Ok(match self {
@@ -62,6 +71,17 @@ impl Adapted {
             Self::Linear(layer) => layer.merge()?.layer.weight().clone(),
             Self::Conv1d(layer) => layer.merge()?.layer.weight().clone(),
             Self::Conv2d(layer) => layer.merge()?.layer.weight().clone(),
+        })
+    }
+
+    /// The weight under A and B, in f32.
+    pub(super) fn frozen_weight(&self) -> Result<Vec<f32>> {
+        Ok(match self.frozen()? {
+            Some(values) => values,
+            None => {
+                let base = self.base_weight()?.to_dtype(DType::F32)?;
+                base.flatten_all()?.to_vec1()?
+            }
         })
     }
 

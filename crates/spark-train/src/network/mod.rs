@@ -5,12 +5,14 @@
 //!     │ rewrite
 //!     ▼
 //! adapted graph: factors are inputs            merged graph: the file's nodes with other constants
+//! and another with dropout, for steps
 //! ```
 
 mod batch;
 mod calibrated;
 mod constant;
 mod deployment;
+mod dropped;
 mod formed;
 mod head;
 mod layer;
@@ -40,7 +42,7 @@ pub use head::{with_head, with_outputs};
 use layer::{Trained, candle_weight, offer};
 use layers::{Form, Layer};
 use port::Port;
-use rewrite::{Site, rewrite};
+use rewrite::{Rewritten, Site, rewrite};
 pub use trunk::Trunk;
 
 /// A layer of a network that an adapter may mean.
@@ -111,6 +113,8 @@ pub struct AdaptedNetwork {
     /// What is trained, with the position of its layer.
     trained: Vec<(usize, Trained)>,
     graph: Graph,
+    /// The graph of training and its input that counts passes, where that is another one.
+    dropping: Option<(Graph, ValueId)>,
     ports: Vec<Port>,
     /// What weights are rounded to.
     precision: Option<Precision>,
@@ -140,7 +144,7 @@ impl AdaptedNetwork {
     /// # Errors
     ///
     /// [`TrainError::Dora`] for settings that are refused and weights that are not finite numbers; [`TrainError::NoLayer`] for
-    /// targets that no layer has; [`TrainError::NothingTrained`] if no layer is meant; [`TrainError::Dropout`].
+    /// targets that no layer has; [`TrainError::NothingTrained`] if no layer is meant.
     pub fn new(graph: Graph, config: DoraConfig) -> Result<Self> {
         Self::deployed(graph, config, &Deployment::exact())
     }
@@ -174,10 +178,6 @@ impl AdaptedNetwork {
     }
 
     fn with(base: Graph, mut adapter: Adapter, deployment: &Deployment) -> Result<Self> {
-        let dropout = adapter.config().lora_dropout;
-        if dropout != 0.0 {
-            return Err(TrainError::Dropout { dropout });
-        }
         let layers = layers::layers(&base);
         let mut trained = Vec::new();
         for (position, layer) in layers.iter().enumerate() {
@@ -209,7 +209,15 @@ impl AdaptedNetwork {
                 });
             }
         }
-        let (graph, ports) = rewrite(batched, &sites)?;
+        let drops = adapter.config().lora_dropout != 0.0;
+        let dropping = match drops {
+            true => {
+                let written = rewrite(batched.clone(), &sites, true)?;
+                written.pass.map(|pass| (written.graph, pass))
+            }
+            false => None,
+        };
+        let Rewritten { graph, ports, .. } = rewrite(batched, &sites, false)?;
         drop(sites);
         Ok(Self {
             base,
@@ -217,6 +225,7 @@ impl AdaptedNetwork {
             adapter,
             trained,
             graph,
+            dropping,
             ports,
             precision: deployment.precision(),
         })
@@ -231,6 +240,20 @@ impl AdaptedNetwork {
     /// [`AdaptedNetwork::factors`].
     pub fn graph(&self) -> &Graph {
         &self.graph
+    }
+
+    /// The graph that steps of training compute: with dropout, if the adapter has any, and then one more input, `dropout.pass`, behind
+    /// the factors. Everything else is as in [`AdaptedNetwork::graph`], which is what is evaluated.
+    pub fn training_graph(&self) -> &Graph {
+        self.dropping
+            .as_ref()
+            .map_or(&self.graph, |(graph, _)| graph)
+    }
+
+    /// The input of [`AdaptedNetwork::training_graph`] that says which masks a pass has.
+    pub(crate) fn pass(&self) -> Option<&str> {
+        let (graph, pass) = self.dropping.as_ref()?;
+        Some(graph.value(*pass).name.as_str())
     }
 
     /// The variables, their files and sizes.
@@ -293,16 +316,22 @@ impl AdaptedNetwork {
     /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
     /// ```
     pub fn cut(mut self, of_one: &[(&str, Vec<usize>)]) -> Result<(Trunk, Self)> {
-        let names: BTreeSet<&str> = self.factor_names().collect();
-        let is_factor = |id: &ValueId| names.contains(self.graph.value(*id).name.as_str());
-        let factors = self
-            .graph
-            .inputs
-            .iter()
-            .copied()
-            .filter(is_factor)
-            .collect();
-        let trunk = trunk::cut(&mut self.graph, &factors, of_one)?;
+        let names: BTreeSet<&str> = self.ports.iter().map(|port| port.input.as_str()).collect();
+        let factors = |graph: &Graph, pass: Option<ValueId>| {
+            let inputs = graph.inputs.iter().copied();
+            let is_factor = |id: &ValueId| names.contains(graph.value(*id).name.as_str());
+            inputs
+                .filter(|id| is_factor(id) || Some(*id) == pass)
+                .collect()
+        };
+        let of_graph = factors(&self.graph, None);
+        let trunk = trunk::cut(&mut self.graph, &of_graph, of_one)?;
+        if let Some((graph, pass)) = &mut self.dropping {
+            // Adapted layers read there what they read here, so that it is cut at the same values.
+            let of_graph = factors(graph, Some(*pass));
+            let same = trunk::cut(graph, &of_graph, of_one)?;
+            debug_assert!(same.is_cut_as(&trunk), "one trunk for both graphs");
+        }
         Ok((trunk, self))
     }
 

@@ -12,6 +12,8 @@
 //! Without magnitudes there is no `g`, and with magnitudes alone no A and B. The frozen product stays a node of its own with a
 //! constant weight, which an engine packs once. A normalisation behind a convolution whose weight is formed, or that is not trained,
 //! becomes part of that weight, unless its bias is trained; behind other layers nothing is folded.
+//!
+//! With dropout adapted layers are written otherwise (`dropped`), for steps of training alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -40,7 +42,15 @@ pub(super) struct Site<'a> {
 }
 
 /// The adapted graph, and what it takes besides its own inputs.
-pub(super) fn rewrite(mut graph: Graph, sites: &[Site<'_>]) -> Result<(Graph, Vec<Port>)> {
+pub(super) struct Rewritten {
+    pub(super) graph: Graph,
+    pub(super) ports: Vec<Port>,
+    /// The input, behind the ports, that says which masks of dropout a pass has, if it has any.
+    pub(super) pass: Option<ValueId>,
+}
+
+/// Writes the adapters into a graph, which drops what their layers read or does not.
+pub(super) fn rewrite(mut graph: Graph, sites: &[Site<'_>], drops: bool) -> Result<Rewritten> {
     let nodes = std::mem::take(&mut graph.nodes);
     let names = graph.values.iter().map(|value| value.name.clone());
     let names = names.chain(nodes.iter().map(|node| node.name.clone()));
@@ -48,18 +58,23 @@ pub(super) fn rewrite(mut graph: Graph, sites: &[Site<'_>]) -> Result<(Graph, Ve
         names: names.collect(),
         graph,
         ports: Vec::new(),
+        pass: None,
     };
     let mut by_node = BTreeMap::new();
     for (position, site) in sites.iter().enumerate() {
         let inputs = writer.inputs(position, site)?;
-        for &node in &site.layer.nodes {
-            by_node.insert(node, (site, inputs.clone()));
+        for (nth, &node) in site.layer.nodes.iter().enumerate() {
+            by_node.insert(node, (site, inputs.clone(), nth));
         }
+    }
+    if drops {
+        let name = writer.name("dropout.pass".to_owned());
+        writer.pass = Some(writer.graph.add_input(name, DType::I64, Vec::new()));
     }
     let mut norms = norms(&writer.graph, &nodes);
     norms.retain(|position, _| {
         let trained = by_node.get(position);
-        trained.is_none_or(|(site, inputs)| inputs.keeps_both() && writer.is_formed(site.layer))
+        trained.is_none_or(|(site, inputs, _)| inputs.keeps_both() && writer.is_formed(site.layer))
     });
     let folded: BTreeSet<usize> = norms.values().map(|norm| norm.position).collect();
     for (position, node) in nodes.into_iter().enumerate() {
@@ -69,22 +84,26 @@ pub(super) fn rewrite(mut graph: Graph, sites: &[Site<'_>]) -> Result<(Graph, Ve
         let norm = norms.get(&position);
         match by_node.get(&position) {
             None => writer.untrained(node, norm)?,
-            Some((site, inputs)) => writer.layer(node, site, inputs, norm)?,
+            Some((site, inputs, nth)) => writer.layer(node, (site, *nth), inputs, norm)?,
         }
     }
-    Ok((writer.graph, writer.ports))
+    Ok(Rewritten {
+        graph: writer.graph,
+        ports: writer.ports,
+        pass: writer.pass,
+    })
 }
 
 /// Inputs of one layer.
 #[derive(Clone, Default)]
-struct Inputs {
-    a: Option<ValueId>,
-    b: Option<ValueId>,
-    scale: Option<ValueId>,
-    weight: Option<ValueId>,
+pub(super) struct Inputs {
+    pub(super) a: Option<ValueId>,
+    pub(super) b: Option<ValueId>,
+    pub(super) scale: Option<ValueId>,
+    pub(super) weight: Option<ValueId>,
     bias: Option<ValueId>,
     /// What is left of the weight for the frozen product, where A and B began as parts of it.
-    frozen: Option<ValueId>,
+    pub(super) frozen: Option<ValueId>,
 }
 
 impl Inputs {
@@ -99,14 +118,16 @@ impl Inputs {
     }
 }
 
-struct Writer {
-    graph: Graph,
+pub(super) struct Writer {
+    pub(super) graph: Graph,
     names: BTreeSet<String>,
     ports: Vec<Port>,
+    /// Which masks a pass has, where layers drop what they read.
+    pub(super) pass: Option<ValueId>,
 }
 
 impl Writer {
-    fn name(&mut self, wish: String) -> String {
+    pub(super) fn name(&mut self, wish: String) -> String {
         let mut name = wish.clone();
         let mut count = 1;
         while !self.names.insert(name.clone()) {
@@ -116,13 +137,13 @@ impl Writer {
         name
     }
 
-    fn constant(&mut self, wish: String, tensor: Tensor) -> ValueId {
+    pub(super) fn constant(&mut self, wish: String, tensor: Tensor) -> ValueId {
         let name = self.name(wish);
         self.graph.add_constant(name, tensor)
     }
 
     /// A node with one result, which is `to` where that is given.
-    fn op(
+    pub(super) fn op(
         &mut self,
         wish: String,
         op: impl Into<Op>,
@@ -312,7 +333,7 @@ impl Writer {
     }
 
     /// Gives a convolution the bias and the result of the normalisation behind it.
-    fn normalize(&mut self, node: &mut Node, norm: &Norm) -> Result<()> {
+    pub(super) fn normalize(&mut self, node: &mut Node, norm: &Norm) -> Result<()> {
         let bias = node.inputs.get(2).copied().flatten();
         let bias = bias.and_then(|id| self.graph.value(id).constant.clone());
         let bias = norm.bias(bias.as_deref())?;
@@ -326,12 +347,15 @@ impl Writer {
     fn layer(
         &mut self,
         mut node: Node,
-        site: &Site<'_>,
+        (site, nth): (&Site<'_>, usize),
         inputs: &Inputs,
         norm: Option<&Norm>,
     ) -> Result<()> {
         if inputs.bias.is_some() {
             node.inputs[2] = inputs.bias;
+        }
+        if let (Some(pass), Trained::Adapted(adapted)) = (self.pass, site.trained) {
+            return self.dropped(node, site, (adapted, inputs), norm, (pass, nth));
         }
         if !inputs.keeps_weight() || matches!(site.trained, Trained::Saved(_) | Trained::Biased) {
             if inputs.weight.is_some() {
@@ -366,23 +390,8 @@ impl Writer {
             self.graph.nodes.push(node);
             return Ok(());
         }
-        let frozen = self.name(format!("{name}.frozen"));
-        let mut sum = self.graph.add_value(spark_onnx_graph::graph::Value {
-            name: frozen.clone(),
-            dtype: None,
-            shape: None,
-            constant: None,
-        });
-        node.name = frozen;
-        node.outputs = vec![Some(sum)];
-        self.graph.nodes.push(node);
-        if let (Some(a), Some(b)) = (inputs.a, inputs.b) {
-            let (down, up): (Op, Op) = match &site.layer.form {
-                Form::Linear { .. } => (MatMul.into(), MatMul.into()),
-                Form::Conv(conv) => (conv.clone().into(), point().into()),
-            };
-            let h = self.op(format!("{name}.lora_A"), down, &[x, a], None);
-            let low = self.op(format!("{name}.lora_B"), up, &[h, b], None);
+        let mut sum = self.frozen_result(node);
+        if let Some(low) = self.low(&name, site, inputs, x) {
             let to = result.filter(|_| inputs.scale.is_none());
             sum = self.op(format!("{name}.sum"), Binary::Add, &[sum, low], to);
         }
@@ -401,6 +410,68 @@ impl Writer {
             );
         }
         Ok(())
+    }
+
+    /// Ends a node with a value of its own.
+    pub(super) fn frozen_result(&mut self, mut node: Node) -> ValueId {
+        let frozen = self.name(format!("{}.frozen", node.name));
+        let result = self.graph.add_value(spark_onnx_graph::graph::Value {
+            name: frozen.clone(),
+            dtype: None,
+            shape: None,
+            constant: None,
+        });
+        node.name = frozen;
+        node.outputs = vec![Some(result)];
+        self.graph.nodes.push(node);
+        result
+    }
+
+    /// `(x A) B`, if the layer has them.
+    pub(super) fn low(
+        &mut self,
+        name: &str,
+        site: &Site<'_>,
+        inputs: &Inputs,
+        x: ValueId,
+    ) -> Option<ValueId> {
+        let (a, b) = (inputs.a?, inputs.b?);
+        let (down, up): (Op, Op) = match &site.layer.form {
+            Form::Linear { .. } => (MatMul.into(), MatMul.into()),
+            Form::Conv(conv) => (conv.clone().into(), point().into()),
+        };
+        let h = self.op(format!("{name}.lora_A"), down, &[x, a], None);
+        Some(self.op(format!("{name}.lora_B"), up, &[h, b], None))
+    }
+
+    /// `B A` as a weight is shaped, if the layer has them.
+    pub(super) fn change(
+        &mut self,
+        name: &str,
+        site: &Site<'_>,
+        inputs: &Inputs,
+    ) -> Result<Option<ValueId>> {
+        let (Some(a), Some(b)) = (inputs.a, inputs.b) else {
+            return Ok(None);
+        };
+        let change = self.op(format!("{name}.lora"), MatMul, &[b, a], None);
+        let shape = self.stored_shape(site.layer);
+        let shape: Vec<i64> = shape.iter().map(|&extent| extent as i64).collect();
+        let shape = Tensor::from_i64([shape.len()], shape)?;
+        let shape = self.constant(format!("{name}.lora.shape"), shape);
+        let op = Reshape { allow_zero: false };
+        Ok(Some(self.op(
+            format!("{name}.change"),
+            op,
+            &[change, shape],
+            None,
+        )))
+    }
+
+    /// The scales of a normalisation beside a weight of the layer.
+    pub(super) fn scales(&mut self, name: &str, norm: &Norm, layer: &Layer) -> Result<ValueId> {
+        let scales = norm.scales(self.stored_shape(layer).len())?;
+        Ok(self.constant(format!("{name}.norm"), scales))
     }
 
     /// A bias as `[out, 1..]`, where channels are not the last axis.
@@ -431,7 +502,7 @@ impl Writer {
     }
 
     /// Whether the weight of a layer is formed.
-    fn is_formed(&self, layer: &Layer) -> bool {
+    pub(super) fn is_formed(&self, layer: &Layer) -> bool {
         let window = self.stored_shape(layer).into_iter().skip(2);
         match &layer.form {
             Form::Conv(conv) => conv.groups > 1 || window.product::<usize>() == 1,
@@ -452,14 +523,7 @@ impl Writer {
             self.graph.nodes.push(node);
             return Ok(());
         };
-        if let (Some(a), Some(b)) = (inputs.a, inputs.b) {
-            let change = self.op(format!("{name}.lora"), MatMul, &[b, a], None);
-            let shape = self.stored_shape(site.layer);
-            let shape: Vec<i64> = shape.iter().map(|&extent| extent as i64).collect();
-            let shape = Tensor::from_i64([shape.len()], shape)?;
-            let shape = self.constant(format!("{name}.lora.shape"), shape);
-            let op = Reshape { allow_zero: false };
-            let change = self.op(format!("{name}.change"), op, &[change, shape], None);
+        if let Some(change) = self.change(&name, site, inputs)? {
             weight = self.op(format!("{name}.sum"), Binary::Add, &[weight, change], None);
         }
         if let Some(scale) = inputs.scale {
@@ -471,8 +535,7 @@ impl Writer {
             );
         }
         if let Some(norm) = norm {
-            let scales = norm.scales(self.stored_shape(site.layer).len())?;
-            let scales = self.constant(format!("{name}.norm"), scales);
+            let scales = self.scales(&name, norm, site.layer)?;
             let normed = format!("{name}.normalized");
             weight = self.op(normed, Binary::Mul, &[weight, scales], None);
             self.normalize(&mut node, norm)?;

@@ -118,6 +118,11 @@ impl Trunk {
         &self.graph
     }
 
+    /// Whether both give the rest the same values.
+    pub(super) fn is_cut_as(&self, other: &Self) -> bool {
+        self.graph.outputs == other.graph.outputs && self.carried == other.carried
+    }
+
     /// The samples of the rest: what the trunk makes of those of the whole network, one after the other, in a file without a name in `folder`.
     /// `seen` is told how many are done.
     ///

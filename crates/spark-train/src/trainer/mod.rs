@@ -10,8 +10,9 @@
 //!     at the end of an epoch: loss of the samples held back, best so far?
 //! ```
 //!
-//! Where a run is, is one number: the step. The order of an epoch follows from the seed and its number, so that a run that is
-//! resumed makes the steps that it would have made, with the same bits.
+//! Where a run is, is one number: the step. The order of an epoch follows from the seed and its number, masks of dropout from the adapter's
+//! seed, the layer and the batch's number in the run (step * `accumulate` + its number in the step), whichever rank computes it: a run that is
+//! resumed, or shared out, makes the steps that it would have made, with the same bits.
 
 mod checkpoint;
 mod event;
@@ -513,6 +514,7 @@ impl<'d> Trainer<'d> {
         let is_measured = sum == Sum::Fast && self.to_measure > 0;
         self.to_measure -= u64::from(is_measured);
         let n_batches = indices.len() / size;
+        let first_pass = self.progress.step.wrapping_mul(n_batches as u64);
         let mut compute = |n: usize| {
             let indices = &indices[n * size..(n + 1) * size];
             let sample = batch(self.training, indices)?;
@@ -529,7 +531,8 @@ impl<'d> Trainer<'d> {
                     step.insert(planned?)
                 }
             };
-            step.run(&self.network, &inputs, &targets)
+            let pass = first_pass.wrapping_add(n as u64);
+            step.run_pass(&self.network, pass, &inputs, &targets)
         };
         match sum {
             Sum::InOrder => shards::in_order(exchange, variables, n_batches, &mut compute),

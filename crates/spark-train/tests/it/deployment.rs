@@ -101,9 +101,9 @@ fn gradients_pass_over_the_rounding() {
     let deployment = Deployment::new(&network(), Precision::Fp4, &[], &RunOptions::new());
     let deployment = deployment.expect("has layers in fp4");
     assert_eq!(deployment.precision(), Some(Precision::Fp4));
-    for lora in [false, true] {
+    for (lora, dropout) in [(false, 0.0), (true, 0.0), (false, 0.3), (true, 0.3)] {
         let config = || {
-            let config = DoraConfig::builder(2).alpha(3.0);
+            let config = DoraConfig::builder(2).alpha(3.0).dropout(dropout);
             let config = if lora { config.lora() } else { config };
             config.build().expect("settings")
         };

@@ -8,12 +8,12 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use spark_dora::optim::{Accumulator, AdamW, clip_by_norm};
 use spark_onnx_graph::Tensor;
 use spark_train::{
-    Decay, Ended, Event, ExchangeError, Go, GradientExchange, Sample, Samples, Sum, TrainError,
-    Trainer, TrainerSettings, TrainingStep, digest, digest_of_all,
+    AdaptedNetwork, Decay, Ended, Event, ExchangeError, Go, GradientExchange, Sample, Samples, Sum,
+    TrainError, Trainer, TrainerSettings, TrainingStep, digest, digest_of_all,
 };
 use tempfile::tempdir;
 
-use crate::trainer::{bits, heads, network, samples, settings};
+use crate::trainer::{bits, dropping, heads, network, samples, settings};
 
 /// Ranks as threads: a channel from each to each.
 struct Threads {
@@ -118,13 +118,24 @@ struct Came {
 
 /// A run on so many ranks; rank 0 has the folder. Gives what each came to.
 fn run_on(n: usize, folder: Option<&Path>, sum: Sum, stop_after: u64, resumes: bool) -> Vec<Came> {
+    run_of((n, 0.0), folder, sum, stop_after, resumes)
+}
+
+/// The same of a network with dropout.
+fn run_of(
+    (n, dropout): (usize, f64),
+    folder: Option<&Path>,
+    sum: Sum,
+    stop_after: u64,
+    resumes: bool,
+) -> Vec<Came> {
     let one = |exchange: Threads| -> Came {
         let (training, validation) = (samples(26, 100), samples(7, 900));
         let folder = folder.filter(|_| exchange.rank() == 0);
         let options = spark_onnx::RunOptions::new().with_threads(1);
         let validation: &dyn Samples = &validation;
         let trainer = Trainer::new(
-            network(1),
+            dropping(1, dropout),
             heads(),
             &training,
             Some(validation),
@@ -186,11 +197,15 @@ fn run_on(n: usize, folder: Option<&Path>, sum: Sum, stop_after: u64, resumes: b
 
 /// The same run by itself, as it is without an exchange.
 fn alone() -> (Vec<u32>, usize) {
+    alone_of(network(1))
+}
+
+fn alone_of(network: AdaptedNetwork) -> (Vec<u32>, usize) {
     let (training, validation) = (samples(26, 100), samples(7, 900));
     let options = spark_onnx::RunOptions::new().with_threads(1);
     let validation: &dyn Samples = &validation;
     let trainer = Trainer::new(
-        network(1),
+        network,
         heads(),
         &training,
         Some(validation),
@@ -219,6 +234,24 @@ fn every_number_of_ranks_has_the_bits_of_one_process() {
         {
             assert_eq!(came, &one[0], "rank {rank} of {n}");
         }
+    }
+}
+
+/// Masks are those of batches, whichever rank computes them.
+#[test]
+fn every_number_of_ranks_drops_what_one_process_drops() {
+    let (want, n_moved) = alone_of(dropping(1, 0.3));
+    assert!(n_moved > want.len() / 2, "{n_moved} numbers were trained");
+    assert_ne!(want, alone().0, "dropout acts");
+    for n in [1, 2, 8] {
+        for came in run_of((n, 0.3), None, Sum::InOrder, u64::MAX, false) {
+            assert_eq!(came.bits, want, "{n} ranks");
+        }
+    }
+    let folder = tempdir().expect("a folder");
+    run_of((4, 0.3), Some(folder.path()), Sum::InOrder, 7, false);
+    for came in run_of((2, 0.3), Some(folder.path()), Sum::InOrder, u64::MAX, true) {
+        assert_eq!(came.bits, want, "4 ranks, then 2");
     }
 }
 

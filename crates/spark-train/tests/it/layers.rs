@@ -1,10 +1,10 @@
 //! Every form of a layer, forth and back, against spark-dora's modules under candle's gradients.
 
 use candle_core::{DType, Device, Tensor as Candle};
-use candle_nn::{Conv1d, Conv1dConfig, Conv2d, Conv2dConfig, Linear, Module};
+use candle_nn::{Conv1d, Conv1dConfig, Conv2d, Conv2dConfig, Linear};
 use spark_dora::loss::{Head, HeadKind, distil};
 use spark_dora::optim::Gradients;
-use spark_dora::{Adapter, Biases, DoraConfig, DoraConfigBuilder, Init};
+use spark_dora::{Adapter, Biases, DoraConfig, DoraConfigBuilder, Init, TrainModule};
 use spark_onnx::RunOptions;
 use spark_onnx_graph::graph::{Conv, Dim, Gemm, Graph, MatMul, Op, Padding, Unary, ValueId, bind};
 use spark_onnx_graph::reference::gradient::{GradientOptions, gradients};
@@ -13,7 +13,10 @@ use spark_testing::numbers;
 use spark_train::{AdaptedNetwork, OutputHeads, TrainError, TrainingStep};
 
 /// Offers a layer to an adapter: what it becomes.
-type Offer = Box<dyn Fn(&mut Adapter) -> Box<dyn Module>>;
+type Offer = Box<dyn Fn(&mut Adapter) -> Box<dyn TrainModule>>;
+
+/// Whose masks of dropout the steps have, where there is any.
+const PASS: u64 = 5;
 
 /// A network of one layer and a Tanh: its graph, and the same in candle.
 struct Case {
@@ -192,7 +195,8 @@ fn agrees(what: &str, case: &Case, config: &DoraConfig) {
     }
     let target = random(&case.output, 9);
     let last = case.output[case.output.len() - 1];
-    let y = layer.forward(&candle(&case.x)).and_then(|y| y.tanh());
+    let y = layer.forward_train(&candle(&case.x), PASS);
+    let y = y.and_then(|y| y.tanh());
     let y = y.expect("runs");
     let heads = heads("y", last);
     let (loss, _) = distil(&candle(&target), &y, &heads.heads).expect("has a loss");
@@ -200,7 +204,7 @@ fn agrees(what: &str, case: &Case, config: &DoraConfig) {
     let want = Gradients::of(&loss.backward().expect("goes back"), groups.all());
 
     let mut step = TrainingStep::new(&network, &[heads], &[], &RunOptions::new()).expect("plans");
-    let got = step.run(&network, &[("x", &case.x)], &[("y", &target)]);
+    let got = step.run_pass(&network, PASS, &[("x", &case.x)], &[("y", &target)]);
     let got = got.expect("runs");
     let want_loss: f32 = loss.to_scalar().expect("is one number");
     assert!(
@@ -248,6 +252,19 @@ fn layers_that_train_magnitudes_alone_agree_with_candle() {
     for (what, case) in cases() {
         let config = config().magnitude_only(["fc"]);
         agrees(what, &case, &config.build().expect("settings"));
+    }
+}
+
+/// Candle's layers drop the same places: masks follow from the seed, the layer's name and the pass alone.
+#[test]
+fn layers_with_dropout_agree_with_candle() {
+    for (what, case) in cases() {
+        for config in [config(), config().lora(), config().magnitude_only(["fc"])] {
+            for biases in [Biases::None, Biases::LoraOnly] {
+                let config = config.clone().dropout(0.4).biases(biases);
+                agrees(what, &case, &config.build().expect("settings"));
+            }
+        }
     }
 }
 
@@ -329,7 +346,9 @@ fn layers_that_are_trained_whole_agree_with_the_reference() {
 #[test]
 fn layers_that_begin_as_parts_of_their_weight_agree_with_candle() {
     for (what, case) in cases().into_iter().take(4) {
-        let config = config().init(Init::Pissa).build().expect("settings");
-        agrees(what, &case, &config);
+        for dropout in [0.0, 0.3] {
+            let config = config().init(Init::Pissa).dropout(dropout);
+            agrees(what, &case, &config.build().expect("settings"));
+        }
     }
 }

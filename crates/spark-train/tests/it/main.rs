@@ -6,6 +6,7 @@ mod driver_monitoring;
 #[cfg(feature = "drives")]
 mod drives;
 mod driving;
+mod dropout;
 mod exchange;
 mod heads;
 mod layers;

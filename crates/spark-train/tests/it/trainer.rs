@@ -21,6 +21,11 @@ const SAMPLES: usize = 22;
 
 /// Two layers; the adapter is on both.
 pub(crate) fn network(seed: u64) -> AdaptedNetwork {
+    dropping(seed, 0.0)
+}
+
+/// The same with dropout.
+pub(crate) fn dropping(seed: u64, dropout: f64) -> AdaptedNetwork {
     let mut graph = Graph::default();
     let batch = Dim::Symbol("n".to_owned());
     let x = graph.add_input("x", DType::F32, vec![batch, Dim::Known(6)]);
@@ -43,7 +48,8 @@ pub(crate) fn network(seed: u64) -> AdaptedNetwork {
         value = graph.add_node(format!("y{layer}"), tanh, &[Some(y)]);
     }
     graph.outputs.push(value);
-    let config = DoraConfig::builder(2).build().expect("settings");
+    let config = DoraConfig::builder(2).dropout(dropout);
+    let config = config.build().expect("settings");
     AdaptedNetwork::new(graph, config).expect("is adapted")
 }
 
@@ -102,7 +108,17 @@ fn trainer_of<'d>(
     validation: Option<&'d Vec<Sample>>,
     settings: TrainerSettings,
 ) -> Result<Trainer<'d>, TrainError> {
-    let options = RunOptions::new().with_threads(1);
+    on_threads(1, network, training, validation, settings)
+}
+
+fn on_threads<'d>(
+    threads: usize,
+    network: AdaptedNetwork,
+    training: &'d Vec<Sample>,
+    validation: Option<&'d Vec<Sample>>,
+    settings: TrainerSettings,
+) -> Result<Trainer<'d>, TrainError> {
+    let options = RunOptions::new().with_threads(threads);
     let validation = validation.map(|samples| samples as &dyn Samples);
     Trainer::new(network, heads(), training, validation, settings, options)
 }
@@ -227,49 +243,84 @@ fn a_run_learns_and_tells_what_it_does() {
 #[test]
 fn a_run_that_was_stopped_goes_on_with_the_same_bits() {
     let (training, validation) = (samples(SAMPLES, 100), samples(4, 900));
-    let mut whole = trainer(&training, Some(&validation), settings(None)).expect("settings");
-    let outcome = whole.run(&mut quiet).expect("runs");
-    let want = bits(&whole);
-    for stop_after in [1, 2, 3, 5, 8, 13, 23] {
-        let folder = tempdir().expect("a folder");
-        let run = || settings(Some(folder.path()));
-        let mut first = trainer(&training, Some(&validation), run()).expect("settings");
-        let mut stop = |event: &Event| match event {
-            Event::Step { step, .. } if *step == stop_after => Go::Stop,
-            _ => Go::On,
-        };
-        let stopped = first.run(&mut stop).expect("runs");
-        assert_eq!((stopped.steps, stopped.ended), (stop_after, Ended::Stopped));
-        drop(first);
-        let mut second = trainer(&training, Some(&validation), run()).expect("settings");
-        assert_eq!(second.resume(&mut quiet).expect("resumes"), stop_after);
-        let resumed = second.run(&mut quiet).expect("runs");
-        assert_eq!(resumed, outcome, "stopped after {stop_after}");
-        assert_eq!(bits(&second), want, "stopped after {stop_after}");
+    let trainer = |dropout, training, validation, run| {
+        trainer_of(dropping(1, dropout), training, Some(validation), run)
+    };
+    let mut all = Vec::new();
+    for (dropout, stops) in [(0.0, &[1, 2, 3, 5, 8, 13, 23][..]), (0.25, &[1, 4, 7, 14])] {
+        let mut whole = trainer(dropout, &training, &validation, settings(None)).expect("settings");
+        let outcome = whole.run(&mut quiet).expect("runs");
+        let want = bits(&whole);
+        for &stop_after in stops {
+            let folder = tempdir().expect("a folder");
+            let run = || settings(Some(folder.path()));
+            let mut first = trainer(dropout, &training, &validation, run()).expect("settings");
+            let mut stop = |event: &Event| match event {
+                Event::Step { step, .. } if *step == stop_after => Go::Stop,
+                _ => Go::On,
+            };
+            let stopped = first.run(&mut stop).expect("runs");
+            assert_eq!((stopped.steps, stopped.ended), (stop_after, Ended::Stopped));
+            drop(first);
+            let mut second = trainer(dropout, &training, &validation, run()).expect("settings");
+            assert_eq!(second.resume(&mut quiet).expect("resumes"), stop_after);
+            let resumed = second.run(&mut quiet).expect("runs");
+            assert_eq!(resumed, outcome, "stopped after {stop_after}");
+            assert_eq!(bits(&second), want, "stopped after {stop_after}");
+        }
+        all.push(want);
     }
+    assert_ne!(all[0], all[1], "dropout acts");
 }
 
 /// The same for processes that are killed at any moment.
 #[test]
 fn a_run_that_was_killed_goes_on_with_the_same_bits() {
+    killed(0.0, 25, &[1]);
+}
+
+/// Masks go on where they were: neither they nor anything of theirs is kept. Threads change nothing, and may change on the way.
+#[test]
+fn a_run_with_dropout_that_was_killed_goes_on_with_the_same_bits() {
+    for threads in [&[1][..], &[2], &[1, 2]] {
+        killed(0.3, 14, threads);
+    }
+}
+
+/// Kills a run so many times, on one number of threads after the other, and holds what comes of it against one that was left alone.
+fn killed(dropout: f64, times: usize, threads: &[usize]) {
     let training = samples(SAMPLES, 100);
-    let mut whole = trainer(&training, None, settings(None)).expect("settings");
-    whole.run(&mut quiet).expect("runs");
+    let mut whole =
+        trainer_of(dropping(1, dropout), &training, None, settings(None)).expect("settings");
+    let n_steps = whole.run(&mut quiet).expect("runs").steps;
     let want = bits(&whole);
     let folder = tempdir().expect("a folder");
-    for wait in numbers(25, 7) {
+    let (mut longest, mut came_to) = (0.12, 0);
+    for (wait, threads) in numbers(times, 7).into_iter().zip(threads.iter().cycle()) {
         let mut child = Command::new(std::env::current_exe().expect("this program"));
         child.args(["--exact", "trainer::child_trains", "--nocapture"]);
         child.env(CHILD, folder.path());
+        child.env(CHILD_DROPS, format!("{dropout} {threads}"));
         // Of inference: steps of training are f32 all the same.
         child.env("OPENPILOT_DGX_PRECISION", "bf16");
         child.stdout(Stdio::null()).stderr(Stdio::null());
         let mut child = child.spawn().expect("starts");
-        std::thread::sleep(Duration::from_micros((wait.abs() * 120_000.0) as u64));
+        std::thread::sleep(Duration::from_secs_f64(f64::from(wait.abs()) * longest));
         child.kill().expect("is killed");
         child.wait().expect("ends");
+        let now = newest_step(folder.path());
+        if now == n_steps {
+            break;
+        }
+        // A machine with other work has to be given more time.
+        if now == came_to {
+            longest *= 1.4;
+        }
+        came_to = now;
     }
-    let mut last = trainer(&training, None, settings(Some(folder.path()))).expect("settings");
+    let network = dropping(1, dropout);
+    let last = trainer_of(network, &training, None, settings(Some(folder.path())));
+    let mut last = last.expect("settings");
     let mut damaged = 0;
     last.resume(&mut |event: &Event| {
         damaged += u32::from(matches!(event, Event::Damaged { .. }));
@@ -281,7 +332,16 @@ fn a_run_that_was_killed_goes_on_with_the_same_bits() {
     assert_eq!(bits(&last), want);
 }
 
+/// The step of the newest checkpoint, 0 without any.
+fn newest_step(folder: &Path) -> u64 {
+    let entries = std::fs::read_dir(folder).expect("is there");
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let steps = names.filter_map(|name| name.strip_prefix("step-")?.parse().ok());
+    steps.max().unwrap_or(0)
+}
+
 const CHILD: &str = "SPARK_TRAIN_CHILD";
+const CHILD_DROPS: &str = "SPARK_TRAIN_CHILD_DROPS";
 
 /// Run by the test above; slow enough to be killed anywhere.
 #[test]
@@ -290,7 +350,13 @@ fn child_trains() {
         return;
     };
     let training = samples(SAMPLES, 100);
-    let mut child = trainer(&training, None, settings(Some(Path::new(&folder)))).expect("settings");
+    let told = std::env::var(CHILD_DROPS).expect("is told");
+    let (dropout, threads) = told.split_once(' ').expect("two numbers");
+    let network = dropping(1, dropout.parse().expect("a number"));
+    let run = settings(Some(Path::new(&folder)));
+    let threads = threads.parse().expect("a number");
+    let child = on_threads(threads, network, &training, None, run);
+    let mut child = child.expect("settings");
     match child.resume(&mut quiet) {
         Ok(_) | Err(TrainError::NoCheckpoint { .. }) => {}
         Err(error) => panic!("{error}"),
@@ -390,6 +456,8 @@ fn what_is_another_run_is_refused() {
     assert!(said.contains("decay was Cosine and is Linear"), "{said}");
     let said = refused(&training, run(), network(3));
     assert!(said.contains("network was "), "{said}");
+    let said = refused(&training, run(), dropping(1, 0.1));
+    assert!(said.contains("lora_dropout: 0.1"), "{said}");
     let said = refused(&samples(20, 100), run(), network(1));
     assert!(said.contains("count of samples was 22 and is 20"), "{said}");
     let held_back = samples(4, 7);

@@ -80,8 +80,13 @@ fn samples(n: usize) -> Vec<Sample> {
 }
 
 fn adapted(targets: &[&str]) -> AdaptedNetwork {
+    dropping(targets, 0.0)
+}
+
+fn dropping(targets: &[&str], dropout: f64) -> AdaptedNetwork {
     let config = DoraConfig::builder(2)
         .seed(3)
+        .dropout(dropout)
         .targets(targets.iter().copied());
     AdaptedNetwork::new(network(), config.build().expect("settings")).expect("is adapted")
 }
@@ -124,9 +129,19 @@ fn step(network: &AdaptedNetwork, samples: &dyn Samples) -> StepResult {
 
 #[test]
 fn what_is_left_of_a_cut_network_makes_the_steps_of_the_whole() {
+    makes_the_steps_of_the_whole(0.0);
+}
+
+/// What is dropped of them is the same too.
+#[test]
+fn what_is_left_of_a_cut_network_with_dropout_makes_the_steps_of_the_whole() {
+    makes_the_steps_of_the_whole(0.3);
+}
+
+fn makes_the_steps_of_the_whole(dropout: f64) {
     let samples = samples(BATCH);
-    let whole = adapted(&["head", "side"]);
-    let (trunk, rest) = adapted(&["head", "side"])
+    let whole = dropping(&["head", "side"], dropout);
+    let (trunk, rest) = dropping(&["head", "side"], dropout)
         .cut(&of_one())
         .expect("has a trunk");
     let names = |graph: &Graph| -> Vec<String> {

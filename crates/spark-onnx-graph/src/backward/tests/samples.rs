@@ -7,7 +7,7 @@ use spark_testing::settings;
 
 use super::super::with_gradients;
 use super::{largest_difference, one_node};
-use crate::graph::{MaskedSoftmax, Op, Operand, bind, infer};
+use crate::graph::{CountedDropout, MaskedSoftmax, Op, Operand, bind, infer};
 use crate::reference::gradient::tests::random;
 use crate::reference::gradient::tests::samples::parts;
 use crate::reference::gradient::{
@@ -89,12 +89,19 @@ fn outcomes() -> (BTreeSet<String>, BTreeMap<String, BTreeSet<String>>, usize) {
     let mut n_elements = 0;
     let scores = random(&[3, 2, 5], 1);
     let masked = (Op::MaskedSoftmax(MaskedSoftmax), vec![Some(scores)], 1);
+    let dropout = CountedDropout {
+        probability: 0.4,
+        key: 5,
+    };
+    let pass = Tensor::from_i64([], vec![3]).unwrap();
+    let operands = vec![Some(random(&[3, 2, 5], 2)), Some(pass)];
+    let dropped = (Op::CountedDropout(dropout), operands, 1);
     let samples = every_operator();
     let forms = samples.iter().filter_map(|sample| {
         let (op, operands, _) = parts(sample)?;
         Some((op, operands, sample.graph.nodes[0].outputs.len()))
     });
-    for (op, operands, n_results) in forms.chain([masked]) {
+    for (op, operands, n_results) in forms.chain([masked, dropped]) {
         match check(&op, &operands, n_results) {
             Ok(0) => {}
             Ok(n) => {

@@ -1,9 +1,12 @@
-//! Gradients of operators that make elements from shapes, counts and positions.
+//! Gradients of operators that make elements from shapes, counts and positions, or drop them by those.
 
+use super::super::random::mask;
 use super::kinds::{Asked, GradientKind};
 use super::movement::by_positions;
 use super::operator::{At, Differentiate, Differentiated, zero_by_definition};
-use crate::graph::{ConstantOfShape, EyeLike, NonZero, OneHot, RandomLike, Range, Shape, Size};
+use crate::graph::{
+    ConstantOfShape, CountedDropout, EyeLike, NonZero, OneHot, RandomLike, Range, Shape, Size,
+};
 
 zero_by_definition!(Shape Size ConstantOfShape EyeLike NonZero RandomLike);
 
@@ -36,5 +39,25 @@ impl Differentiate for OneHot {
 
     fn gradient(&self, at: &At<'_>, operand: usize) -> Differentiated {
         by_positions(self, at, operand, &[2])
+    }
+}
+
+/// Of what is kept, times what it is multiplied by.
+impl Differentiate for CountedDropout {
+    fn kind(&self, asked: Asked) -> GradientKind {
+        match asked.operand {
+            0 => GradientKind::Computed,
+            _ => GradientKind::Zero,
+        }
+    }
+
+    fn gradient(&self, at: &At<'_>, _: usize) -> Differentiated {
+        let dy = at.dy()?;
+        let mask = mask(self, at.inputs, dy.len())?;
+        Ok(dy
+            .iter()
+            .zip(mask)
+            .map(|(dy, factor)| dy * factor)
+            .collect())
     }
 }

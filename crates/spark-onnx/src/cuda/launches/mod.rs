@@ -129,6 +129,7 @@ impl Launching<'_> {
             Step::Gather(step) => self.gather(index, step),
             Step::Resample(step) => self.resample(step),
             Step::Int8(_)
+            | Step::Dropout(_)
             | Step::ArgReduce(_)
             | Step::GatherElements(_)
             | Step::GatherNd(_)

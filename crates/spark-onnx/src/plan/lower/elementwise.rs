@@ -7,7 +7,8 @@
 
 use super::*;
 use crate::graph::{
-    BatchNormalization, Binary, Cast, CastLike, Clip, OneHot, Trilu, Unary, Variadic, Where,
+    BatchNormalization, Binary, Cast, CastLike, Clip, CountedDropout, OneHot, Trilu, Unary,
+    Variadic, Where,
 };
 use crate::tensor::DType;
 
@@ -66,6 +67,28 @@ impl Lower for Cast {
 impl Lower for CastLike {
     fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
         lowering.lower_result(node, |l, out| l.cast(node, out))
+    }
+}
+
+impl Lower for CountedDropout {
+    fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
+        lowering.lower_view(node, |l, _| {
+            let (x, pass) = (l.operand(node, 0)?, l.operand(node, 1)?);
+            let (mut x, pass) = (l.view(x)?, l.view(pass)?);
+            let order = x.memory_order();
+            if !x.is_dense_in(&order) {
+                x = l.copied(&node.name, &x, &order);
+            }
+            let y = l.dense_buffer(Storage::F32, &x.shape(), &order);
+            let step = DropoutStep {
+                x,
+                pass,
+                y: y.clone(),
+                op: *self,
+            };
+            l.emit(&node.name, Step::Dropout(step));
+            Ok(y)
+        })
     }
 }
 

@@ -36,7 +36,7 @@ pub(crate) use control::{Action, ControlStep, Iteration};
 pub(crate) use conv::{ConvStep, Window};
 pub(crate) use custom::{CustomStep, TypedView};
 pub(crate) use data_movement::{CopyStep, FillStep};
-pub(crate) use elementwise::PointwiseStep;
+pub(crate) use elementwise::{DropoutStep, PointwiseStep};
 pub(crate) use epilogue::{Activation, Epilogue};
 pub(crate) use indexing::{
     GatherElementsStep, GatherNdStep, GatherStep, ScatterElementsStep, ScatterNdStep,
@@ -90,6 +90,7 @@ steps! {
     Int8(Box<Int8Step>),
     Pool(PoolStep),
     Pointwise(PointwiseStep),
+    Dropout(DropoutStep),
     Reduce(ReduceStep),
     ArgReduce(ArgReduceStep),
     Softmax(SoftmaxStep),

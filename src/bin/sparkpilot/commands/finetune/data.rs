@@ -153,6 +153,7 @@ impl Material {
         let config = DoraConfig::builder(rank)
             .alpha(options.dora_alpha.unwrap_or(rank as f64))
             .seed(options.seed)
+            .dropout(options.lora_dropout.unwrap_or(0.0))
             .modules_to_save(options.whole.clone())
             .biases(match options.biases {
                 None => Biases::None,
@@ -162,6 +163,9 @@ impl Material {
         if options.biases == Some(BiasesOf::Alone) {
             if !options.targets.is_empty() {
                 return usage("--targets: `--biases alone` has no adapters");
+            }
+            if options.lora_dropout.is_some() {
+                return usage("--lora-dropout: `--biases alone` has no adapters");
             }
             let config = config.targets([""; 0]).build()?;
             let graph = self.graph.clone();
@@ -364,5 +368,9 @@ pub(crate) fn described(adapter: &Adapter) -> String {
         Some(rank) => format!("; rank {rank} would stay below 1 %"),
         None => "; even rank 1 is more than 1 %".to_owned(),
     };
-    format!("{} layers, {size}{fit}", adapter.adapted().count())
+    let dropped = match adapter.config().lora_dropout {
+        0.0 => String::new(),
+        dropout => format!("; steps drop {dropout} of what they read"),
+    };
+    format!("{} layers, {size}{fit}{dropped}", adapter.adapted().count())
 }

@@ -51,7 +51,8 @@ enum Command {
     /// Begin a run: train an adapter of a network on frames or recorded drives
     #[command(after_help = "Examples:\n  \
         sparkpilot finetune train --model m.onnx --data frames.safetensors --output run --qat fp4\n  \
-        sparkpilot finetune train --model m.onnx --data drives --output run --qat fp4 --dry-run")]
+        sparkpilot finetune train --model m.onnx --data drives --output run --qat fp4 --dry-run\n  \
+        sparkpilot finetune train --model m.onnx --data drives --output run --qat fp4 --dora-rank 8 --lora-dropout 0.05")]
     Train(Box<Train>),
     /// Go on with a run from its last checkpoint
     #[command(after_help = "Examples:\n  \

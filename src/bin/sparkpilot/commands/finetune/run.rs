@@ -75,6 +75,10 @@ pub(crate) struct Options {
     /// Scale of their updates, alpha over rank; the rank by default
     #[arg(long, value_name = "ALPHA", value_parser = number(1e-6, 1e6))]
     pub(crate) dora_alpha: Option<f64>,
+    /// How likely each number that adapters read is dropped in a step, from 0 up to below 1; none by default. Evaluation, and the network that comes of it, have none
+    #[arg(long, value_name = "P", value_parser = below_one)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) lora_dropout: Option<f64>,
     /// Layers by the ends of their names, with commas; all that are not in groups and hold the rank by default
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = name)]
     pub(crate) targets: Vec<String>,
@@ -100,7 +104,7 @@ pub(crate) struct Options {
     /// Frames left out between those trained on and those held back
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = count(0, 1_000_000))]
     pub(crate) gap: usize,
-    /// Of the adapter's first values and the order of the frames
+    /// Of the adapter's first values, what is dropped, and the order of the frames
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) seed: u64,
     /// Steps between checkpoints
@@ -211,6 +215,13 @@ pub(crate) enum CameraOf {
     Wide,
     /// dcamera.hevc
     Driver,
+}
+
+fn below_one(text: &str) -> Result<f64, String> {
+    match number(0.0, 1.0)(text) {
+        Ok(number) if number < 1.0 => Ok(number),
+        _ => Err("expected a number from 0 up to below 1".to_owned()),
+    }
 }
 
 fn weight(text: &str) -> Result<(String, f64), String> {

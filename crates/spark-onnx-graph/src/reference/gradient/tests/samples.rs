@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use super::super::{GradientKind, GradientOptions, kind_of};
 use super::{check_results, f64s, random};
-use crate::graph::{MaskedSoftmax, Op};
+use crate::graph::{CountedDropout, MaskedSoftmax, Op};
+use crate::reference::evaluate;
 use crate::samples::{Sample, every_operator};
 use crate::tensor::{DType, Tensor};
 
@@ -86,4 +87,22 @@ fn masked_rows_have_no_gradient() {
     assert_eq!(gradient[..4], [0.0; 4]);
     assert_eq!(gradient[6], 0.0);
     assert!(gradient.iter().all(|g| g.is_finite()));
+}
+
+#[test]
+fn what_is_dropped_has_no_gradient() {
+    let op = Op::CountedDropout(CountedDropout {
+        probability: 0.4,
+        key: 0x1234_5678_9abc,
+    });
+    let pass = Tensor::from_i64([], vec![7]).unwrap();
+    let x = random(&[3, 5, 7], 1);
+    let n = check_results(&op, &[Some(x.clone()), Some(pass.clone())], 1);
+    assert!((40..90).contains(&n), "{n} of 105 were kept");
+    let ones = f64s(&[3, 5, 7], vec![1.0; 105]);
+    let y = evaluate(&op, &[Some(&ones), Some(&pass)], 1).unwrap()[0].to_f64();
+    let dx = super::by(op, &[&x, &pass], &[1.0; 105], 0);
+    assert_eq!(dx, y, "the mask");
+    let kept = f64::from((1.0 / 0.6) as f32);
+    assert!(y.iter().all(|&v| v == 0.0 || v == kept), "{y:?}");
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::super::{GradientKind, GradientOptions, kind_of};
 use crate::graph::op::each_operator;
-use crate::graph::{MaskedSoftmax, Op};
+use crate::graph::{CountedDropout, MaskedSoftmax, Op};
 use crate::samples::every_operator;
 use crate::tensor::DType;
 use spark_testing::settings;
@@ -21,7 +21,14 @@ fn forms() -> Vec<Form> {
         let result = sample.graph.value(*sample.graph.outputs.first()?).dtype?;
         Some((node.op.clone(), node.inputs.len(), result))
     });
-    let more = [(Op::MaskedSoftmax(MaskedSoftmax), 1, DType::F32)];
+    let dropout = CountedDropout {
+        probability: 0.5,
+        key: 0,
+    };
+    let more = [
+        (Op::MaskedSoftmax(MaskedSoftmax), 1, DType::F32),
+        (Op::CountedDropout(dropout), 2, DType::F32),
+    ];
     forms.chain(more).collect()
 }
 
