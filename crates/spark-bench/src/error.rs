@@ -106,8 +106,10 @@ pub enum BenchError {
         dtype: String,
     },
     /// A tensor cannot be converted to what the model wants without changing its meaning.
-    #[error("tensor `{tensor}` is {got}, the model wants {want}")]
+    #[error("`{path}`: tensor `{tensor}` is {got}, the model wants {want}")]
     Conversion {
+        /// The file.
+        path: PathBuf,
         /// Name of the tensor.
         tensor: String,
         /// Type in the file.

@@ -14,6 +14,7 @@
 //!
 //! Free axes (a batch named `N`) are bound to 1, and the caller is told so.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use spark_onnx::graph::{Dim, Graph, Value};
@@ -136,14 +137,14 @@ fn one_hot(shape: &[usize], n: usize, stream: Stream) -> Vec<f64> {
 }
 
 /// The inputs of `graph` from a file, found as `NAME`, `in.NAME`, `case0/in/NAME` or, in files that serve several
-/// models, `MODEL/NAME`; the one tensor of an `.npy` file is a model's only input. Floating-point values become the type
-/// that the model declares.
+/// models, `MODEL/NAME`, and what the user should know about them; the one tensor of an `.npy` file is a model's only
+/// input. Floating-point values become the type that the model declares.
 ///
 /// # Errors
 ///
 /// [`BenchError::Io`] or [`BenchError::NotTensors`] if the file cannot be read, [`BenchError::Misfit`] if
 /// one is missing, [`BenchError::Conversion`] or [`BenchError::NotFinite`] if one cannot be used.
-pub fn read(path: &Path, model: &str, graph: &Graph) -> Result<Inputs, BenchError> {
+pub fn read(path: &Path, model: &str, graph: &Graph) -> Result<(Inputs, Vec<String>), BenchError> {
     of_bytes(path, &tensor_file::bytes_of_file(path)?, model, graph)
 }
 
@@ -157,7 +158,7 @@ pub fn of_bytes(
     bytes: &[u8],
     model: &str,
     graph: &Graph,
-) -> Result<Inputs, BenchError> {
+) -> Result<(Inputs, Vec<String>), BenchError> {
     let tensors = match tensor_file::from_bytes(path, bytes)? {
         Tensors::Named(tensors) => tensors,
         Tensors::Single(tensor) => match &graph.inputs[..] {
@@ -178,7 +179,7 @@ pub fn of_bytes(
 }
 
 /// The inputs of `graph` from `tensors`, found as `NAME`, `in.NAME`, `case0/in/NAME` or, for files
-/// that serve several models, `MODEL/NAME`.
+/// that serve several models, `MODEL/NAME`, and what the user should know: that other cases are left out.
 ///
 /// # Errors
 ///
@@ -189,29 +190,55 @@ pub(crate) fn from_file(
     tensors: &TensorMap,
     model: &str,
     graph: &Graph,
-) -> Result<Inputs, BenchError> {
-    let find = |name: &str| {
+) -> Result<(Inputs, Vec<String>), BenchError> {
+    let mut is_of_case = false;
+    let mut find = |name: &str| {
         let keys = [
             format!("{model}/{name}"),
             name.to_owned(),
             format!("in.{name}"),
-            format!("case0/in/{name}"),
         ];
-        keys.into_iter().find_map(|key| tensors.get(&key))
-    };
-    graph
-        .inputs
-        .iter()
-        .map(|&id| {
-            let value = graph.value(id);
-            let tensor = find(&value.name).ok_or_else(|| BenchError::Misfit {
-                path: path.to_owned(),
-                model: model.to_owned(),
-                reason: format!("there is no tensor for input `{}`", value.name),
-            })?;
-            usable(path, value, tensor.clone()).map(|tensor| (value.name.clone(), tensor))
+        let mut plain = keys.into_iter();
+        plain.find_map(|key| tensors.get(&key)).or_else(|| {
+            let found = tensors.get(&format!("case0/in/{name}"));
+            is_of_case |= found.is_some();
+            found
         })
-        .collect()
+    };
+    let inputs = graph.inputs.iter().map(|&id| {
+        let value = graph.value(id);
+        let tensor = find(&value.name).ok_or_else(|| BenchError::Misfit {
+            path: path.to_owned(),
+            model: model.to_owned(),
+            reason: format!("there is no tensor for input `{}`", value.name),
+        })?;
+        usable(path, value, tensor.clone()).map(|tensor| (value.name.clone(), tensor))
+    });
+    let inputs = inputs.collect::<Result<Inputs, _>>()?;
+    let notes = match is_of_case {
+        true => other_cases(path, model, tensors),
+        false => None,
+    };
+    Ok((inputs, notes.into_iter().collect()))
+}
+
+/// Says so, if there are cases besides `case0`.
+fn other_cases(path: &Path, model: &str, tensors: &TensorMap) -> Option<String> {
+    let number = |name: &String| {
+        let (number, rest) = name.strip_prefix("case")?.split_once('/')?;
+        rest.starts_with("in/")
+            .then(|| number.parse::<usize>().ok())?
+    };
+    let others: BTreeSet<usize> = tensors
+        .keys()
+        .filter_map(number)
+        .filter(|&n| n != 0)
+        .collect();
+    let n = others.len();
+    (n > 0).then(|| {
+        let path = path.display();
+        format!("{model}: case 0 of {path} alone; it holds {n} more")
+    })
 }
 
 /// `tensor` in the type `value` declares, if it is finite there.
@@ -226,7 +253,7 @@ pub(crate) fn usable(path: &Path, value: &Value, tensor: Tensor) -> Result<Tenso
     };
     let tensor = is_finite(tensor)?;
     let (got, want) = (tensor.dtype(), value.dtype.unwrap_or(tensor.dtype()));
-    let tensor = tensor_file::converted(&value.name, tensor, want)?;
+    let tensor = tensor_file::converted(path, &value.name, tensor, want)?;
     // What was finite may be beyond the range of the model's type.
     match got == want {
         true => Ok(tensor),
@@ -326,8 +353,14 @@ mod tests {
             .to_string();
         assert!(error.contains("no tensor for input `y`"), "{error}");
         tensors.insert("m/y".to_owned(), single);
-        let inputs = from_file(path, &tensors, "m", &graph).expect("both are there");
+        let (inputs, notes) = from_file(path, &tensors, "m", &graph).expect("both are there");
         assert_eq!(inputs[0].1.as_f32(), Some(&[1.0, 2.0][..]));
+        assert!(notes.is_empty(), "{notes:?}");
+        for name in ["case1/in/x", "case1/in/y", "case2/in/x", "case3/out/x"] {
+            tensors.insert(name.to_owned(), inputs[0].1.clone());
+        }
+        let (_, notes) = from_file(path, &tensors, "m", &graph).expect("both are there");
+        assert_eq!(notes, ["m: case 0 of f alone; it holds 2 more"]);
         let nan = Tensor::from_f32([2], vec![f32::NAN, 0.0]).expect("two");
         tensors.insert("m/y".to_owned(), nan);
         assert!(matches!(

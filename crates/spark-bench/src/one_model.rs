@@ -288,9 +288,7 @@ pub(crate) fn inputs_for(
         &options.input_file,
     ) {
         (Some(case), _) => Ok((case.inputs.clone(), Vec::new())),
-        (None, Some((path, tensors))) => {
-            Ok((inputs::from_file(path, tensors, name, graph)?, Vec::new()))
-        }
+        (None, Some((path, tensors))) => inputs::from_file(path, tensors, name, graph),
         (None, None) => inputs::made_up(name, graph, options.seed),
     }
 }

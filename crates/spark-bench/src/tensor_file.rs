@@ -265,12 +265,18 @@ fn dtype_of(dtype: DType) -> Dtype {
 /// # Errors
 ///
 /// [`BenchError::Conversion`] for any other pair of types.
-pub(crate) fn converted(name: &str, tensor: Tensor, want: DType) -> Result<Tensor, BenchError> {
+pub(crate) fn converted(
+    path: &Path,
+    name: &str,
+    tensor: Tensor,
+    want: DType,
+) -> Result<Tensor, BenchError> {
     let got = tensor.dtype();
     if got == want {
         return Ok(tensor);
     }
     let refused = BenchError::Conversion {
+        path: path.to_owned(),
         tensor: name.to_owned(),
         got,
         want,
@@ -349,12 +355,16 @@ mod tests {
 
     #[test]
     fn only_floats_are_converted() {
+        let path = Path::new("f");
         let half = Tensor::from_f64(DType::F16, [2], vec![0.5, -1.0]).expect("two");
-        let single = converted("x", half, DType::F32).expect("widening");
+        let single = converted(path, "x", half, DType::F32).expect("widening");
         assert_eq!(single.as_f32(), Some(&[0.5, -1.0][..]));
         let bytes = Tensor::zeros(DType::U8, [2]).expect("two");
-        let error = converted("img", bytes, DType::F32).unwrap_err();
-        assert_eq!(error.to_string(), "tensor `img` is u8, the model wants f32");
+        let error = converted(path, "img", bytes, DType::F32).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "`f`: tensor `img` is u8, the model wants f32"
+        );
     }
 
     #[test]

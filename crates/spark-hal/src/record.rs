@@ -66,7 +66,7 @@ const CPU_FILES: [&str; 6] = [
     "topology/thread_siblings_list",
 ];
 
-/// Files of every NVIDIA and Mellanox function.
+/// Files of every NVIDIA and Mellanox function; where there is none, of one other device.
 const PCI_FILES: [&str; 5] = [
     "class",
     "current_link_speed",
@@ -130,6 +130,15 @@ pub(crate) fn record_with(root: &Root, of_status: &[&str]) -> String {
 fn write_pci(text: &mut String, root: &Root) {
     let devices = pci::devices(root, &[pci::VENDOR_NVIDIA, pci::VENDOR_MELLANOX]);
     let devices = devices.value().unwrap_or_default();
+    if devices.is_empty() {
+        // That the buses could be read and have neither is known by any other device.
+        let others = root.entries_where("/sys/bus/pci/devices", |_| true);
+        for name in others.value().iter().flat_map(|names| names.first()) {
+            for leaf in ["class", "vendor"] {
+                write_file(text, root, &format!("/sys/bus/pci/devices/{name}/{leaf}"));
+            }
+        }
+    }
     for device in &devices {
         for leaf in PCI_FILES {
             write_file(text, root, &format!("{}/{leaf}", device.path()));

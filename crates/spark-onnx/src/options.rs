@@ -285,7 +285,7 @@ impl RunOptions {
         let refuse = |device: String| {
             Err(ModelError::DeviceUnavailable {
                 device,
-                reason: "this runs on the CPU alone; on a GPU `bench` measures models, and `cuda::CudaSession` runs them",
+                reason: "this runs on the CPU alone; on a GPU `spark_onnx::cuda::CudaSession` runs models",
             })
         };
         let config = spark_hal::config();

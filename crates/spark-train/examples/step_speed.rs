@@ -83,7 +83,7 @@ fn measure(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     let before = resident_since_now();
     let mut step = planned(&network, &made.heads, &shapes, &options)?;
     let targets = self::lent(&made.targets);
-    step.run(&network, &lent, &targets)?;
+    step.run_pass(&network, 0, &lent, &targets)?;
 
     let (mut forward, mut whole) = (Vec::new(), Vec::new());
     for _ in 0..TURNS {
@@ -91,7 +91,7 @@ fn measure(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
         base.run(&lent)?;
         forward.push(began.elapsed());
         let began = Instant::now();
-        step.run(&network, &lent, &targets)?;
+        step.run_pass(&network, 0, &lent, &targets)?;
         whole.push(began.elapsed());
     }
     let [forward, whole] = [forward, whole].map(median);

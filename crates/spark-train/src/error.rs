@@ -47,6 +47,11 @@ pub enum TrainError {
     #[cfg(feature = "drives")]
     #[error("{0}")]
     Pictures(#[from] spark_data::prefetch::PrefetchError),
+    /// Steps of a network with dropout have a number each, of which their masks follow.
+    #[error(
+        "the network has dropout, and a step without a number would have the same masks each time: `TrainingStep::run_pass` takes one"
+    )]
+    Dropout,
     /// Nothing of the network would be trained.
     #[error(
         "the settings mean no layer of this network; it has {}",

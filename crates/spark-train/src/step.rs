@@ -20,7 +20,7 @@ use spark_onnx_graph::backward::{WithGradients, with_gradients};
 use spark_onnx_graph::graph::{Graph, bind};
 use spark_onnx_graph::reference::gradient::GradientOptions;
 
-use crate::error::Result;
+use crate::error::{Result, TrainError};
 use crate::exact::exact;
 use crate::loss::{Losses, OutputHeads, add_losses};
 use crate::network::AdaptedNetwork;
@@ -132,11 +132,11 @@ impl TrainingStep {
         targets.map(|(output, _, shape)| (output.as_str(), shape.as_slice()))
     }
 
-    /// One step forth and back for the present values of the variables: `inputs` by name, `targets` by output. Of a network with dropout it is
-    /// pass 0, always with the same masks: [`TrainingStep::run_pass`] has the others.
+    /// One step forth and back for the present values of the variables: `inputs` by name, `targets` by output.
     ///
     /// # Errors
     ///
+    /// [`Dropout`](crate::TrainError::Dropout) for a network with dropout, whose steps must be told apart ([`TrainingStep::run_pass`]);
     /// [`NoOutput`](crate::TrainError::NoOutput) for a target of an output that is not taught;
     /// [`Model`](crate::TrainError::Model) for inputs and targets that are missing or of other shapes.
     pub fn run(
@@ -145,7 +145,10 @@ impl TrainingStep {
         inputs: &[(&str, &Tensor)],
         targets: &[(&str, &Tensor)],
     ) -> Result<StepResult> {
-        self.run_pass(network, 0, inputs, targets)
+        match self.pass {
+            Some(_) => Err(TrainError::Dropout),
+            None => self.run_pass(network, 0, inputs, targets),
+        }
     }
 
     /// The same with the masks of dropout that a pass has, as [`spark_dora::TrainModule`]'s steps have theirs. Without dropout the number is not
@@ -153,7 +156,7 @@ impl TrainingStep {
     ///
     /// # Errors
     ///
-    /// As [`TrainingStep::run`].
+    /// As [`TrainingStep::run`], but for the first.
     pub fn run_pass(
         &mut self,
         network: &AdaptedNetwork,

@@ -181,7 +181,7 @@ fn dropout_is_gone_on_with_and_is_not_in_what_is_shipped() {
     };
     let dropout = ["--lora-dropout", "0.3"];
     let (whole, outcome) = run("whole", &dropout);
-    let says = "; steps drop 0.3 of what they read\n";
+    let says = "; dropout of 0.3 in steps\n";
     assert!(outcome.stdout.contains(says), "{}", outcome.stdout);
     let (plain, of_plain) = run("plain", &[]);
     assert!(!of_plain.stdout.contains("drop"), "{}", of_plain.stdout);

@@ -68,7 +68,8 @@ fn rows_are_whole_and_there_up_to_the_last_second_when_the_program_is_killed() {
         let (posed, folder) = (pose(script), Folder::new());
         let path = folder.path("looks.csv");
         let file = path.to_string_lossy().into_owned();
-        let args = ["--form", "csv", "--interval", "100ms", "--output", &file];
+        // The name says the form.
+        let args = ["--interval", "100ms", "--output", &file];
         let mut running = monitor(&posed, args).start();
         let text = || fs::read_to_string(&path).unwrap_or_default();
         wait_for(&running, || text().lines().count() > 10 * n_gpus);

@@ -162,7 +162,7 @@ impl Program<'_> {
 
 fn commands(program: &Program<'_>) -> Result<String, Error> {
     let mut page = format!(
-        "# Commands\n\n{NOTE}\n\nEvery command of `sparkpilot` with its options, as `--help` prints them. `finetune` is there in a build with the feature `train`.\n"
+        "# Commands\n\n{NOTE}\n\nEvery command of `sparkpilot` with its options, as `--help` prints them. `finetune` and `adapter` are there in a build with the feature `train`.\n"
     );
     add_command(program, &[], &mut page)?;
     Ok(page)

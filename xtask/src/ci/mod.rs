@@ -3,8 +3,8 @@
 //! ```text
 //! first row, its output as it comes; what it builds lies in target/debug and target/release
 //! fmt           rustfmt finds nothing to change
-//! clippy        no warning in any target with every feature, nor in a library with the default ones and with none
 //! test          the README's test command
+//! clippy        no warning in any target with every feature, nor in a library with the default ones and with none
 //! doc           rustdoc, no warning
 //! tidy          what compilers cannot check
 //! kernels       every kernel through NVIDIA's compiler, for the architectures that programs are made for first; needs PyPI the first time

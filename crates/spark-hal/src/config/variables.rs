@@ -43,8 +43,8 @@ pub const CUDA: Declaration = Declaration {
     doc: "`0` never uses CUDA; `1` requires it: a program on a machine without CUDA ends with an error, \
           whatever `SPARK_DEVICE` says; where CUDA is there, so does one that works on the CPU only, unless \
           `SPARK_DEVICE=cpu` is set or the program is given `--device`. The examples `detect`, `doctor` and `gpu_monitor`, \
-          and commands of `sparkpilot` that compute nothing (`info`, `doctor`, `monitor`, `logs`, `zoo`, `sim list`, `completions`, \
-          `man`), run all the same, and so do the examples of `spark-ptx`, which read no variable.",
+          and commands of `sparkpilot` that compute nothing (`info`, `doctor` without `--load` and `--verify`, `cluster`, `monitor`, \
+          `logs`, `zoo`, `adapter`, `sim list`, `sim merge`, `sim report`, `completions`, `man`), run all the same, and so do the examples of `spark-ptx`, which read no variable.",
 };
 
 /// `SPARK_DEVICE`: the device that work runs on.
@@ -105,7 +105,7 @@ pub const DECLARATIONS: [&Declaration; 8] = [
 ];
 
 /// Variables of other software that are only looked at: name and why.
-pub const FOREIGN: [(&str, &str); 13] = [
+pub const FOREIGN: [(&str, &str); 15] = [
     (
         "HOME",
         "the user's cache and Python packages; the doctor writes `~` for it",
@@ -114,6 +114,10 @@ pub const FOREIGN: [(&str, &str); 13] = [
     (
         "NO_COLOR",
         "set to anything: programs log, and `sparkpilot monitor` draws, without colours",
+    ),
+    (
+        "TERM",
+        "`dumb`: `sparkpilot monitor` writes lines, and draws no screen",
     ),
     ("USER", "the user's name, which reports leave out"),
     ("XDG_CACHE_HOME", "the user's cache"),
@@ -137,8 +141,9 @@ pub const FOREIGN: [(&str, &str); 13] = [
     ),
     (
         "TRITON_PTXAS_PATH",
-        "whether Triton uses another ptxas than its own",
+        "whether Triton uses another ptxas than its own, up to Triton 3.5",
     ),
+    ("TRITON_PTXAS_BLACKWELL_PATH", "the same from Triton 3.6 on"),
     (
         "RAY_memory_monitor_refresh_ms",
         "whether Ray's memory monitor is off",

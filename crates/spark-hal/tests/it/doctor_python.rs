@@ -59,6 +59,26 @@ fn python_triton_ptxas() {
         "/opt/cuda/bin/ptxas",
     );
     other().is_not_examined("python.triton-ptxas", "/opt/cuda/bin/ptxas");
+
+    // Triton 3.6 takes another one for these GPUs, and another variable's.
+    let newer = |release: &str| {
+        let words = format!("Cuda compilation tools, release {release}, V{release}.93");
+        let path = format!("{SITE}/triton/backends/nvidia/bin/ptxas-blackwell");
+        ptxas("12.8").with(&format!("== {path}\n{words}\n"))
+    };
+    newer("13.1").passes("python.triton-ptxas");
+    newer("13.1")
+        .variable("TRITON_PTXAS_PATH", "/opt/cuda/bin/ptxas")
+        .passes("python.triton-ptxas");
+    newer("12.8").has("python.triton-ptxas", Severity::Error, "ptxas-blackwell");
+    newer("13.1")
+        .variable("TRITON_PTXAS_BLACKWELL_PATH", "/opt/cuda/bin/ptxas")
+        .with("== /opt/cuda/bin/ptxas\nCuda compilation tools, release 12.6, V12.6.93\n")
+        .has(
+            "python.triton-ptxas",
+            Severity::Error,
+            "/opt/cuda/bin/ptxas",
+        );
 }
 
 /// An ELF file with one section of CUDA code: (kind, architecture, flags) per piece.

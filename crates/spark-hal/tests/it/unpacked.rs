@@ -23,6 +23,25 @@ fn every_recorded_machine_is_the_same_when_unpacked() {
 }
 
 #[test]
+fn a_record_tells_that_buses_have_no_gpu() {
+    let tree = Tree::of("plain-pc");
+    let buses = "/sys/bus/pci/devices/";
+    assert!(
+        !record(&tree.root()).contains(buses),
+        "nothing is known of them"
+    );
+    for number in 0..3 {
+        tree.add(&format!("== {buses}0000:00:0{number}.0/vendor\n0x8086\n"));
+    }
+    let told = record(&tree.root());
+    assert_eq!(
+        told.matches(buses).count(),
+        1,
+        "one device is enough: {told}"
+    );
+}
+
+#[test]
 fn records_that_would_leave_their_folder_are_refused() {
     let refused = |text: &str| {
         let tree = Tree::empty();

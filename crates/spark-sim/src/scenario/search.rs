@@ -68,8 +68,12 @@ pub struct SearchOutcome {
     pub score: f64,
     /// The worst score of each round.
     pub rounds: Vec<f64>,
-    /// Number of scenarios that were run.
+    /// Number of scenarios that were drawn.
     pub n_runs: usize,
+    /// How many of these were no valid scenarios and were passed over, such as cars put into each other.
+    pub n_invalid: usize,
+    /// What was wrong with the first of them.
+    pub first_invalid: Option<String>,
 }
 
 impl Search {
@@ -81,9 +85,9 @@ impl Search {
     /// # Errors
     ///
     /// [`SimError::Score`] if `score` answers NaN, which is neither bad nor good;
-    /// [`SimError::OutOfRange`] without bounds, with bounds that are not ordered and finite,
-    /// with fewer than 5 per round, no round, or more than a million of either; [`SimError::VariedTwice`] for bounds that are given twice, of which one
-    /// would undo the other; [`SimError::NothingRan`] if no scenario was valid.
+    /// [`SimError::OutOfRange`] without bounds, with bounds that are not ordered and finite or beyond what the parameter
+    /// can be, with fewer than 5 per round, no round, or more than a million of either; [`SimError::VariedTwice`] for
+    /// bounds that are given twice, of which one would undo the other; [`SimError::NothingRan`] if no scenario was valid.
     pub fn run(
         &self,
         simulator: &Simulator,
@@ -147,6 +151,11 @@ impl Search {
                 want: "finite and not above the upper bound",
             });
         }
+        for (parameter, bounds) in &self.bounds {
+            bounds
+                .iter()
+                .try_for_each(|bound| parameter.check(*bound))?;
+        }
         let mut mean: Vec<f64> = self
             .bounds
             .iter()
@@ -159,6 +168,7 @@ impl Search {
             .collect();
         let mut worst: Option<(f64, Scenario, Vec<f64>)> = None;
         let mut rounds = Vec::with_capacity(self.n_rounds);
+        let (mut n_invalid, mut first_invalid) = (0, None);
         for round in 0..self.n_rounds {
             let draws = self.draw(round, &mean, &spread);
             let scenarios: Vec<Scenario> = draws.iter().map(|draw| self.build(draw)).collect();
@@ -174,7 +184,10 @@ impl Search {
                         }
                         score => scored.push((score, i)),
                     },
-                    Err(crate::run::ScenarioError::Invalid(_)) => {}
+                    Err(invalid @ crate::run::ScenarioError::Invalid(_)) => {
+                        n_invalid += 1;
+                        first_invalid.get_or_insert_with(|| invalid.to_string());
+                    }
                     Err(_) => scored.push((f64::INFINITY, i)),
                 }
             }
@@ -206,6 +219,8 @@ impl Search {
             score,
             rounds,
             n_runs: self.population * self.n_rounds,
+            n_invalid,
+            first_invalid,
         })
     }
 
@@ -215,9 +230,11 @@ impl Search {
                 let stream = (round * self.population + member) as u64;
                 let mut random = Philox::new(self.seed, stream);
                 let axes = self.bounds.iter().zip(mean).zip(spread);
-                axes.map(|(((_, [low, high]), mean), spread)| match round {
-                    0 => random.next_in(*low, *high),
-                    _ => (mean + spread * random.next_normal()).clamp(*low, *high),
+                axes.map(|(((parameter, [low, high]), mean), spread)| {
+                    parameter.nearest(match round {
+                        0 => random.next_in(*low, *high),
+                        _ => (mean + spread * random.next_normal()).clamp(*low, *high),
+                    })
                 })
                 .collect()
             })

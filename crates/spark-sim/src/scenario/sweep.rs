@@ -74,7 +74,32 @@ impl Parameter {
         Self::Preset,
     ];
 
-    /// Gives `scenario` this value of the parameter, in its unit.
+    /// Refuses a value that no scenario could be given; what makes a scenario invalid is found when it is run.
+    ///
+    /// # Errors
+    ///
+    /// [`SimError::OutOfRange`] for the index of a vehicle that there is not.
+    pub fn check(self, value: f64) -> Result<(), SimError> {
+        let last = VehiclePreset::ALL.len() - 1;
+        match self {
+            Self::Preset if !(0.0..=last as f64).contains(&value) => Err(SimError::OutOfRange {
+                what: "index of a vehicle preset",
+                got: value,
+                want: "0 to that of the last preset",
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// The value that [`Parameter::apply`] gives: whole for an index, ties away from zero, any for the others.
+    pub fn nearest(self, value: f64) -> f64 {
+        match self {
+            Self::Preset => value.round(),
+            _ => value,
+        }
+    }
+
+    /// Gives `scenario` this value of the parameter, in its unit; [`Parameter::check`] has let it pass.
     pub fn apply(self, scenario: &mut Scenario, value: f64) {
         match self {
             Self::Speed => {
@@ -131,7 +156,7 @@ impl Parameter {
             Self::NoiseLevel => scenario.environment.noise = SensorNoise::level(value),
             Self::Preset => {
                 let last = VehiclePreset::ALL.len() - 1;
-                let index = value.round().clamp(0.0, last as f64) as usize;
+                let index = self.nearest(value).clamp(0.0, last as f64) as usize;
                 scenario.vehicle.preset = VehiclePreset::ALL[index];
             }
         }
@@ -180,8 +205,12 @@ impl Sweep {
     ///
     /// # Errors
     ///
-    /// [`SimError::OutOfRange`] above a thousand million.
+    /// [`SimError::OutOfRange`] above a thousand million, and for a value of [`Parameter::Preset`] that is no index of one.
     pub fn n_scenarios(&self) -> Result<usize, SimError> {
+        for axis in &self.axes {
+            let mut values = axis.values.iter();
+            values.try_for_each(|value| axis.parameter.check(*value))?;
+        }
         let product = self
             .axes
             .iter()

@@ -378,6 +378,16 @@ fn search_finds_a_worse_case_than_random_draws() {
         let told = refused.run(&simulator, &pid, |m| m.lateral_error_rmse);
         assert!(told.is_err(), "{refused:?}");
     }
+    let beyond = Search {
+        bounds: vec![(Parameter::Preset, [0.0, 88.1])],
+        ..search.clone()
+    };
+    let told = beyond.run(&simulator, &pid, |m| m.lateral_error_rmse);
+    let told = told.expect_err("no such vehicle").to_string();
+    assert!(
+        told.contains("vehicle preset") && told.contains("88.1"),
+        "{told}"
+    );
     let nothing = Search {
         bounds: Vec::new(),
         ..search
@@ -387,6 +397,43 @@ fn search_finds_a_worse_case_than_random_draws() {
             .run(&simulator, &pid, |m| m.lateral_error_rmse)
             .is_err()
     );
+}
+
+#[test]
+fn a_search_says_what_it_passed_over() {
+    let search = Search {
+        base: built_in(1).remove(0),
+        // Half of these speeds are none.
+        bounds: vec![
+            (Parameter::Speed, [-20.0, 20.0]),
+            (Parameter::Preset, [0.0, 2.0]),
+        ],
+        population: 20,
+        n_rounds: 1,
+        seed: 1,
+    };
+    let simulator = Simulator::new(RunOptions::default()).expect("valid options");
+    let pid = named("pid", || LateralPid::new(LateralPidConfig::default()));
+    let found = search.run(&simulator, &pid, |m| m.lateral_error_rmse);
+    let found = found.expect("a case");
+    assert!((1..20).contains(&found.n_invalid), "{}", found.n_invalid);
+    assert!(found.first_invalid.is_some_and(|why| why.contains("speed")));
+    let preset = found.values[1].1;
+    assert!(
+        [0.0, 1.0, 2.0].contains(&preset),
+        "an index is whole: {preset}"
+    );
+    let sweep = |value: f64| Sweep {
+        base: found.scenario.clone(),
+        axes: vec![Axis {
+            parameter: Parameter::Preset,
+            values: vec![value],
+        }],
+    };
+    assert_eq!(sweep(2.0).n_scenarios().ok(), Some(1));
+    for value in [-1.0, 88.0, f64::NAN] {
+        assert!(sweep(value).n_scenarios().is_err(), "{value}");
+    }
 }
 
 fn temporary(name: &str) -> std::path::PathBuf {

@@ -324,14 +324,24 @@ impl AdaptedNetwork {
                 .filter(|id| is_factor(id) || Some(*id) == pass)
                 .collect()
         };
-        let of_graph = factors(&self.graph, None);
-        let trunk = trunk::cut(&mut self.graph, &of_graph, of_one)?;
+        // Of the two graphs the one with dropout reads more: where a layer trains its magnitude alone, the other has no use for what the layer reads.
+        let (mut same, mut kept) = (None, BTreeSet::new());
         if let Some((graph, pass)) = &mut self.dropping {
-            // Adapted layers read there what they read here, so that it is cut at the same values.
             let of_graph = factors(graph, Some(*pass));
-            let same = trunk::cut(graph, &of_graph, of_one)?;
-            debug_assert!(same.is_cut_as(&trunk), "one trunk for both graphs");
+            let (trunk, read) = trunk::cut(graph, (&of_graph, &kept), of_one)?;
+            same = Some(trunk);
+            // Values of the base are the same in both.
+            kept = read
+                .range(..ValueId(self.base.values.len()))
+                .copied()
+                .collect();
         }
+        let of_graph = factors(&self.graph, None);
+        let (trunk, _) = trunk::cut(&mut self.graph, (&of_graph, &kept), of_one)?;
+        debug_assert!(
+            same.is_none_or(|same| same.is_cut_as(&trunk)),
+            "one trunk for both graphs"
+        );
         Ok((trunk, self))
     }
 

@@ -33,13 +33,18 @@ pub struct Trunk {
     known: Vec<String>,
 }
 
-/// Cuts a graph where nodes that hang on these inputs begin to read: what is left of it, and the trunk.
+/// Cuts a graph where nodes that hang on these inputs begin to read: what is left of it, the trunk, and what the rest reads that hangs on none of
+/// them. What is `kept` the rest may read anyway.
 pub(super) fn cut(
     graph: &mut Graph,
-    factors: &BTreeSet<ValueId>,
+    (factors, kept): (&BTreeSet<ValueId>, &BTreeSet<ValueId>),
     of_one: &[(&str, Vec<usize>)],
-) -> Result<Trunk> {
-    let Split { rest, frontier } = split(graph, factors);
+) -> Result<(Trunk, BTreeSet<ValueId>)> {
+    let Split {
+        rest,
+        frontier,
+        read,
+    } = split(graph, factors, kept);
     let mut trunk = graph.clone();
     let is_input = |id: &ValueId| graph.inputs.contains(id);
     let (carried, computed): (Vec<ValueId>, Vec<ValueId>) =
@@ -49,8 +54,8 @@ pub(super) fn cut(
     }
     trunk.outputs = computed.clone();
     trunk.nodes = without_unneeded(trunk.nodes, &trunk.outputs);
-    let read: BTreeSet<ValueId> = operands(&trunk.nodes).collect();
-    trunk.inputs.retain(|id| read.contains(id));
+    let of_trunk: BTreeSet<ValueId> = operands(&trunk.nodes).collect();
+    trunk.inputs.retain(|id| of_trunk.contains(id));
 
     let own = graph.inputs.iter().filter(|id| !factors.contains(id));
     let known: Vec<String> = own.map(|&id| graph.value(id).name.clone()).collect();
@@ -69,11 +74,12 @@ pub(super) fn cut(
     inputs.extend(carried);
     inputs.extend(graph.inputs.iter().filter(|id| factors.contains(id)));
     graph.inputs = inputs;
-    Ok(Trunk {
+    let trunk = Trunk {
         graph: trunk,
         carried: carried_names,
         known,
-    })
+    };
+    Ok((trunk, read))
 }
 
 /// Gives values that the trunk computes the types that they have as inputs of `rest`.
@@ -186,9 +192,11 @@ impl Trunk {
 struct Split {
     rest: Vec<Node>,
     frontier: BTreeSet<ValueId>,
+    /// What it reads that hangs on no factor, made by it or not; no constants.
+    read: BTreeSet<ValueId>,
 }
 
-fn split(graph: &Graph, factors: &BTreeSet<ValueId>) -> Split {
+fn split(graph: &Graph, factors: &BTreeSet<ValueId>, kept: &BTreeSet<ValueId>) -> Split {
     let mut trained = factors.clone();
     let is_constant = |id: &ValueId| graph.value(*id).constant.is_some();
     // Constants, and what hangs on extents and constants alone.
@@ -204,7 +212,7 @@ fn split(graph: &Graph, factors: &BTreeSet<ValueId>) -> Split {
             by_extents.extend(results);
         }
     }
-    let mut needed: BTreeSet<ValueId> = graph.outputs.iter().copied().collect();
+    let mut needed: BTreeSet<ValueId> = graph.outputs.iter().chain(kept).copied().collect();
     let of_rest = |id: &ValueId| trained.contains(id) || by_extents.contains(id);
     let mut is_rest = vec![false; graph.nodes.len()];
     for (node, is_rest) in graph.nodes.iter().zip(&mut is_rest).rev() {
@@ -227,6 +235,8 @@ fn split(graph: &Graph, factors: &BTreeSet<ValueId>) -> Split {
         .zip(is_rest)
         .filter(|(_, is_rest)| *is_rest);
     let rest: Vec<Node> = of_rest.map(|(node, _)| node.clone()).collect();
+    let hangs = |id: &ValueId| is_constant(id) || trained.contains(id);
+    let read = operands(&rest).filter(|id| !hangs(id)).collect();
     for id in rest.iter().flat_map(|node| node.outputs.iter().flatten()) {
         needed.remove(id);
     }
@@ -234,6 +244,7 @@ fn split(graph: &Graph, factors: &BTreeSet<ValueId>) -> Split {
     Split {
         rest,
         frontier: needed,
+        read,
     }
 }
 

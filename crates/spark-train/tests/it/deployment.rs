@@ -114,9 +114,9 @@ fn gradients_pass_over_the_rounding() {
         let target = Tensor::from_f32([2, 4], vec![0.3; 8]).expect("fits");
         let run = |network: &AdaptedNetwork| {
             let step = TrainingStep::new(network, &[heads("y", 4)], &[], &RunOptions::new());
-            let result = step
-                .expect("plans")
-                .run(network, &[("x", &x())], &[("y", &target)]);
+            let result =
+                step.expect("plans")
+                    .run_pass(network, 0, &[("x", &x())], &[("y", &target)]);
             let result = result.expect("runs");
             let variables = network.adapter().variables();
             let gradients = variables.all().map(|var| {

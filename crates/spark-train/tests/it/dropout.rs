@@ -6,17 +6,17 @@ use candle_core::{DType, Device};
 use candle_nn::{Conv2d, Conv2dConfig, Linear};
 use spark_dora::optim::{AdamW, LoraPlus};
 use spark_dora::{Adapter, DoraConfig, DoraConfigBuilder, Dropout, Init};
-use spark_onnx::{Model, RunOptions};
+use spark_onnx::{Model, Precision, RunOptions};
 use spark_onnx_graph::backward::with_gradients;
 use spark_onnx_graph::graph::{
-    BatchNormalization, Binary, Conv, Dim, Graph, MatMul, Op, Padding, ReduceKind, StaticGraph,
-    Unary, ValueId, bind,
+    BatchNormalization, Binary, Conv, Dim, Gemm, Graph, MatMul, Op, Padding, ReduceKind,
+    StaticGraph, Unary, ValueId, bind,
 };
 use spark_onnx_graph::reference::gradient::{GradientOptions, gradients};
 use spark_onnx_graph::reference::run_wide;
 use spark_onnx_graph::{DType as Type, Tensor};
 use spark_testing::numbers;
-use spark_train::{AdaptedNetwork, Evaluation, OutputHeads, TrainingStep};
+use spark_train::{AdaptedNetwork, Deployment, Evaluation, OutputHeads, TrainError, TrainingStep};
 
 const P: f64 = 0.35;
 const PASS: i64 = (1 << 40) + 3;
@@ -303,7 +303,7 @@ fn evaluation_and_networks_without_dropout_have_no_step_of_it() {
     };
     let (with, without) = (adapted(config()), adapted(config().dropout(0.0)));
     assert_eq!(nodes(with.graph()), nodes(without.graph()));
-    assert_eq!(nodes(without.training_graph()), nodes(without.graph()));
+    assert!(std::ptr::eq(without.training_graph(), without.graph()));
     assert!(!without.graph().nodes.iter().any(|n| is_dropout(&n.op)));
     let keys = with
         .training_graph()
@@ -330,17 +330,17 @@ fn passes_have_masks_of_their_own_and_evaluation_none() {
     let (inputs, targets) = ([("x", &x)], [("y", &target)]);
     let step = TrainingStep::new(&network, &heads, &[], &RunOptions::new());
     let mut step = step.expect("plans");
-    let mut run = |pass| {
-        let result = step
-            .run_pass(&network, pass, &inputs, &targets)
-            .expect("runs");
-        result.outputs[0].1.to_f32()
+    let run = |step: &mut TrainingStep, pass| {
+        let result = step.run_pass(&network, pass, &inputs, &targets);
+        result.expect("runs").outputs[0].1.to_f32()
     };
-    let all = [0, 1, 2, 1 << 32, u64::MAX].map(&mut run);
+    let all = [0, 1, 2, 1 << 32, u64::MAX].map(|pass| run(&mut step, pass));
+    let unnumbered = step.run(&network, &inputs, &targets);
+    assert!(matches!(unnumbered, Err(TrainError::Dropout)));
     for (number, outputs) in all.iter().enumerate() {
         assert!(!all[..number].contains(outputs), "pass {number}");
     }
-    assert_eq!(run(1 << 32), all[3], "the same again");
+    assert_eq!(run(&mut step, 1 << 32), all[3], "the same again");
     let evaluation = Evaluation::new(&network, &heads, &[], &RunOptions::new());
     let evaluated = evaluation.expect("plans").run(&network, &inputs, &targets);
     let evaluated = evaluated.expect("runs").outputs[0].1.to_f64();
@@ -348,6 +348,107 @@ fn passes_have_masks_of_their_own_and_evaluation_none() {
     let model = Model::from_graph(merged, &RunOptions::new()).expect("plans");
     let run = model.session().run(&inputs).expect("runs").swap_remove(0).1;
     assert!(off(&run.to_f64(), &evaluated) < 1e-5);
+}
+
+/// A layer without a bias, whose weight no format of four bits holds.
+fn one_layer(kind: &str) -> Graph {
+    let (shape, weight): (&[usize], &[usize]) = match kind {
+        "linear" => (&[5, 32], &[32, 16]),
+        "turned" => (&[5, 32], &[16, 32]),
+        "point" => (&[2, 32, 4, 3], &[16, 32, 1, 1]),
+        _ => (&[2, 32, 4, 3], &[16, 32, 3, 3]),
+    };
+    let op = match kind {
+        "linear" => MatMul.into(),
+        "turned" => Op::Gemm(Gemm {
+            alpha: 1.0,
+            beta: 1.0,
+            trans_a: false,
+            trans_b: true,
+        }),
+        _ => Op::Conv(Conv {
+            strides: Vec::new(),
+            dilations: Vec::new(),
+            padding: Padding::Explicit(vec![weight[2] / 2; 4]),
+            groups: 1,
+        }),
+    };
+    let mut graph = Graph::default();
+    let known = shape.iter().map(|&extent| Dim::Known(extent)).collect();
+    let x = graph.add_input("x", Type::F32, known);
+    let w = graph.add_constant("layer.weight", random(weight, 31));
+    let y = graph.add_node("layer", op, &[Some(x), Some(w)]);
+    graph.outputs.push(y);
+    graph
+}
+
+/// A layer is linear: what a step gives is known from evaluations, which have no dropout, of all that it reads and of what is left of that.
+#[test]
+fn of_rounded_weights_what_the_adapter_changes_sees_what_is_left() {
+    let options = RunOptions::new();
+    for kind in ["linear", "turned", "point", "3x3"] {
+        let graph = one_layer(kind);
+        let deployment = Deployment::new(&graph, Precision::Fp4, &[], &options);
+        let deployment = deployment.expect("is run in fp4");
+        let made = |config: DoraConfigBuilder| {
+            let config = config.build().expect("settings");
+            AdaptedNetwork::deployed(graph.clone(), config, &deployment).expect("is adapted")
+        };
+        let new = made(DoraConfig::builder(2).seed(9).dropout(P));
+        let moved = made(config());
+        for magnitude in &moved.adapter().variables().magnitude {
+            let other = (magnitude.as_tensor() * 1.5).expect("multiplies");
+            magnitude.set(&other).expect("takes it");
+        }
+        let bound = bind(&graph, &[]).expect("binds");
+        let shape_of = |id| bound.value(id).ty.shape.clone();
+        let x = random(&shape_of(bound.inputs()[0]), 40);
+        let target = Tensor::zeros(Type::F32, shape_of(bound.outputs()[0])).expect("fits");
+        let heads = [OutputHeads::squares("layer", &target)];
+        let evaluated = |network: &AdaptedNetwork, x: &Tensor| {
+            let evaluation = Evaluation::new(network, &heads, &[], &options);
+            let evaluation =
+                evaluation
+                    .expect("plans")
+                    .run(network, &[("x", x)], &[("layer", &target)]);
+            evaluation.expect("runs").outputs[0].1.to_f64()
+        };
+        let stepped = |network: &AdaptedNetwork| {
+            let step = TrainingStep::new(network, &heads, &[], &options);
+            let (inputs, targets) = ([("x", &x)], [("layer", &target)]);
+            let result = step
+                .expect("plans")
+                .run_pass(network, PASS as u64, &inputs, &targets);
+            result.expect("runs").outputs[0].1.to_f64()
+        };
+        let of_new = evaluated(&new, &x);
+        let exact = Model::from_graph(graph.clone(), &options).expect("plans");
+        let exact = exact.session().run(&[("x", &x)]).expect("runs");
+        assert!(
+            off(&of_new, &exact[0].1.to_f64()) > 1e-2,
+            "{kind}: is rounded"
+        );
+        let of_step = off(&stepped(&new), &of_new);
+        assert!(of_step < 1e-6, "{kind}: a new adapter changes {of_step:e}");
+
+        let mut dropouts = moved
+            .training_graph()
+            .nodes
+            .iter()
+            .filter_map(|n| match n.op {
+                Op::CountedDropout(op) => Some(op),
+                _ => None,
+            });
+        let mask = masked(&dropouts.next().expect("drops"), x.to_f32().len());
+        let left: Vec<f32> = x.to_f32().iter().zip(mask).map(|(x, m)| x * m).collect();
+        let left = Tensor::from_f32(x.shape(), left).expect("fits");
+        let (all, of_left) = (evaluated(&moved, &left), evaluated(&new, &left));
+        let parts = of_new.iter().zip(all.iter().zip(&of_left));
+        let want: Vec<f64> = parts.map(|(own, (all, less))| own + all - less).collect();
+        let of_step = off(&stepped(&moved), &want);
+        assert!(of_step < 1e-5, "{kind}: off by {of_step:e}");
+        assert!(off(&want, &evaluated(&moved, &x)) > 1e-2, "{kind}: drops");
+    }
 }
 
 /// Until a step is made, nothing is changed, whatever is dropped; and steps learn.

@@ -1,6 +1,6 @@
 //! Networks cut where their first adapted layers read.
 
-use spark_dora::DoraConfig;
+use spark_dora::{DoraConfig, DoraConfigBuilder};
 use spark_onnx::RunOptions;
 use spark_onnx_graph::graph::{
     Binary, Concat, Conv, Dim, Gemm, Graph, Op, Padding, Reshape, Shape, Unary,
@@ -84,10 +84,15 @@ fn adapted(targets: &[&str]) -> AdaptedNetwork {
 }
 
 fn dropping(targets: &[&str], dropout: f64) -> AdaptedNetwork {
-    let config = DoraConfig::builder(2)
-        .seed(3)
-        .dropout(dropout)
-        .targets(targets.iter().copied());
+    dropping_with(config(targets, dropout))
+}
+
+fn config(targets: &[&str], dropout: f64) -> DoraConfigBuilder {
+    let config = DoraConfig::builder(2).seed(3).dropout(dropout);
+    config.targets(targets.iter().copied())
+}
+
+fn dropping_with(config: DoraConfigBuilder) -> AdaptedNetwork {
     AdaptedNetwork::new(network(), config.build().expect("settings")).expect("is adapted")
 }
 
@@ -123,7 +128,7 @@ fn step(network: &AdaptedNetwork, samples: &dyn Samples) -> StepResult {
         .collect();
     let step = TrainingStep::new(network, &heads(), &shapes, &RunOptions::new());
     step.expect("plans")
-        .run(network, &inputs, &targets)
+        .run_pass(network, 0, &inputs, &targets)
         .expect("runs")
 }
 
@@ -138,12 +143,21 @@ fn what_is_left_of_a_cut_network_with_dropout_makes_the_steps_of_the_whole() {
     makes_the_steps_of_the_whole(0.3);
 }
 
+/// Such a layer's product with the frozen weight hangs on nothing that is trained, and what it reads is dropped of all the same.
+#[test]
+fn a_cut_network_with_dropout_may_train_a_magnitude_alone() {
+    let made = || dropping_with(config(&["head", "side"], 0.3).magnitude_only(["head"]));
+    makes_the_steps_of(made(), made());
+}
+
 fn makes_the_steps_of_the_whole(dropout: f64) {
+    let made = || dropping(&["head", "side"], dropout);
+    makes_the_steps_of(made(), made());
+}
+
+fn makes_the_steps_of(whole: AdaptedNetwork, to_cut: AdaptedNetwork) {
     let samples = samples(BATCH);
-    let whole = dropping(&["head", "side"], dropout);
-    let (trunk, rest) = dropping(&["head", "side"], dropout)
-        .cut(&of_one())
-        .expect("has a trunk");
+    let (trunk, rest) = to_cut.cut(&of_one()).expect("has a trunk");
     let names = |graph: &Graph| -> Vec<String> {
         graph.nodes.iter().map(|node| node.name.clone()).collect()
     };

@@ -22,7 +22,7 @@ use crate::tables;
     sparkpilot run driving_vision.onnx --seed 1 --precision fp16\n  \
     sparkpilot run encoder.onnx --inputs picture.npy --outputs features.npz\n  \
     make-inputs | sparkpilot run driving_policy.onnx --inputs - --outputs - > plan.safetensors\n\n\
-    Tensors of --inputs are found by the names of the model's inputs: NAME, in.NAME, case0/in/NAME or MODEL/NAME;\n\
+    Tensors of --inputs are found by the names of the model's inputs: NAME, in.NAME, MODEL/NAME or case0/in/NAME;\n\
     floating-point values are converted to the type that the model declares. Files are safetensors, or NumPy's .npz,\n\
     or .npy for a model's only input or output; read by what they begin with, written by the ending of their name.\n\
     NumPy has no bf16: such outputs are f32 there.")]
@@ -67,10 +67,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
     let (given, notes) = match &arguments.inputs {
         Some(path) if from_stdin => {
             let bytes = input::stdin(MOST_BYTES)?;
-            let given = inputs_of_bytes(path, &bytes, &name, model.graph())?;
-            (given, Vec::new())
+            inputs_of_bytes(path, &bytes, &name, model.graph())?
         }
-        Some(path) => (read_inputs(path, &name, model.graph())?, Vec::new()),
+        Some(path) => read_inputs(path, &name, model.graph())?,
         None => made_up_inputs(&name, model.graph(), arguments.seed)?,
     };
     let borrowed: Vec<(&str, &Tensor)> =

@@ -120,7 +120,6 @@ fn torch_warning(facts: &Facts) -> Verdict {
 }
 
 fn triton_ptxas(facts: &Facts) -> Verdict {
-    const VARIABLE: &str = "TRITON_PTXAS_PATH";
     if let Some(verdict) = other_than_spark(facts) {
         return verdict;
     }
@@ -131,10 +130,14 @@ fn triton_ptxas(facts: &Facts) -> Verdict {
     let Some(triton) = installed else {
         return not_applicable("no Triton found");
     };
-    // Triton takes the assembler that the variable names before its own.
-    let chosen = facts.variable(VARIABLE).map(str::to_owned);
-    let own = format!("{triton}/backends/nvidia/bin/ptxas");
-    let path = chosen.unwrap_or(own);
+    let of_triton = |name: &str| format!("{triton}/backends/nvidia/bin/{name}");
+    // From 3.6 on it has a second assembler, for compute capability 10.0 and up, with a variable of its own.
+    let (variable, own) = match of_triton("ptxas-blackwell") {
+        newer if facts.root.exists(&newer) => ("TRITON_PTXAS_BLACKWELL_PATH", newer),
+        _ => ("TRITON_PTXAS_PATH", of_triton("ptxas")),
+    };
+    // It takes the assembler that the variable names before its own.
+    let path = facts.variable(variable).map_or(own, str::to_owned);
     let Some(release) = ptxas_release(&facts.root, &path) else {
         return not_examined(format!("needs {path} and the release in it"));
     };
@@ -145,7 +148,7 @@ fn triton_ptxas(facts: &Facts) -> Verdict {
         Severity::Error,
         "Triton's assembler does not know sm_121a: kernels fail with `ptxas fatal`",
         vec![seen(path, format!("release {release}"))],
-        format!("export {VARIABLE}=/usr/local/cuda/bin/ptxas"),
+        format!("export {variable}=/usr/local/cuda/bin/ptxas"),
     )
 }
 

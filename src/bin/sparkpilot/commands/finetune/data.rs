@@ -360,6 +360,15 @@ fn numbers(targets: &[(String, Tensor)]) -> Vec<OutputHeads> {
         .collect()
 }
 
+/// One line on an adapter that is going to be trained.
+pub(crate) fn described_for_steps(adapter: &Adapter) -> String {
+    let described = described(adapter);
+    match adapter.config().lora_dropout {
+        0.0 => described,
+        dropout => format!("{described}; dropout of {dropout} in steps"),
+    }
+}
+
 /// One line on an adapter.
 pub(crate) fn described(adapter: &Adapter) -> String {
     let size = adapter.size();
@@ -368,9 +377,5 @@ pub(crate) fn described(adapter: &Adapter) -> String {
         Some(rank) => format!("; rank {rank} would stay below 1 %"),
         None => "; even rank 1 is more than 1 %".to_owned(),
     };
-    let dropped = match adapter.config().lora_dropout {
-        0.0 => String::new(),
-        dropout => format!("; steps drop {dropout} of what they read"),
-    };
-    format!("{} layers, {size}{fit}{dropped}", adapter.adapted().count())
+    format!("{} layers, {size}{fit}", adapter.adapted().count())
 }

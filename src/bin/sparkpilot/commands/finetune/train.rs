@@ -17,7 +17,7 @@ use sparkpilot::train::{
 
 use super::arguments::{Resume, Train};
 use super::calibrated;
-use super::data::{Material, described, described_heads};
+use super::data::{Material, described_for_steps, described_heads};
 use super::judge;
 use super::ranks::{Ranks, Voice};
 use super::run::{Run, Source, plain, usage};
@@ -52,7 +52,7 @@ pub(crate) fn begin(train: Train, mut ranks: Ranks) -> Result<ExitCode, Box<dyn 
         material.calibrate(&run, true)?;
     }
     let network = material.adapted(&run)?;
-    voice.say(format_args!("{}", described(network.adapter())));
+    voice.say(format_args!("{}", described_for_steps(network.adapter())));
     voice.say(format_args!("{}", described_heads(&material.heads)));
     if train.dry_run {
         return dry_run(&run, &material, network);
@@ -104,7 +104,7 @@ pub(crate) fn resume(resume: &Resume, mut ranks: Ranks) -> Result<ExitCode, Box<
     let network = material.adapted(&run)?;
     run.hold_against(&material.frames()?, &network.fingerprint())?;
     ranks.agree(&run, &material, &network)?;
-    voice.say(format_args!("{}", described(network.adapter())));
+    voice.say(format_args!("{}", described_for_steps(network.adapter())));
     drop(words);
     if voice.is_first && material.uncalibrated.is_some() {
         postponed(|| calibrated::keep(&material.graph, &run.folder))?;
@@ -439,9 +439,9 @@ fn dry_run(
     )?;
     let inputs: Vec<_> = inputs.iter().map(|(name, t)| (*name, t)).collect();
     let targets: Vec<_> = targets.iter().map(|(name, t)| (*name, t)).collect();
-    step.run(&network, &inputs, &targets)?;
+    step.run_pass(&network, 0, &inputs, &targets)?;
     let began = Instant::now();
-    step.run(&network, &inputs, &targets)?;
+    step.run_pass(&network, 0, &inputs, &targets)?;
     let took = began.elapsed().as_secs_f64() * options.virtual_shards() as f64;
     let besides = match (options.calibrate.is_some(), options.cache_trunk) {
         (true, true) => ", besides calibrating and the trunk",

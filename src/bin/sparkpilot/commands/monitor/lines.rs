@@ -12,7 +12,7 @@ use std::error::Error;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -121,6 +121,16 @@ impl Lines {
 }
 
 impl Form {
+    /// What the ending of a file's name asks for.
+    pub(super) fn of_name(path: &Path) -> Option<Self> {
+        let ending = path.extension()?.to_ascii_lowercase();
+        match ending.to_str()? {
+            "csv" => Some(Self::Csv),
+            "json" | "jsonl" | "ndjson" => Some(Self::Json),
+            _ => None,
+        }
+    }
+
     fn of(self, look: &Look) -> String {
         match self {
             Self::Text => sentences(look),
@@ -201,4 +211,24 @@ fn gpu_sentence(sample: &Sample) -> String {
         let _ = write!(text, ", held back: {}", reasons.join(", "));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ending_of_a_name_says_the_form() {
+        let of = |name: &str| Form::of_name(Path::new(name)).map(|form| form as u8);
+        for (name, form) in [
+            ("a.csv", Form::Csv),
+            ("B.JSONL", Form::Json),
+            ("a.json", Form::Json),
+        ] {
+            assert_eq!(of(name), Some(form as u8), "{name}");
+        }
+        for name in ["a.txt", "csv", ".csv", "-", "a.csv.gz"] {
+            assert_eq!(of(name), None, "{name}");
+        }
+    }
 }

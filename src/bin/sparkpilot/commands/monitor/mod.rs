@@ -33,15 +33,15 @@ const A_YEAR: Duration = Duration::from_secs(31_536_000);
 /// Watch the machine on a screen, or line by line
 ///
 /// On a terminal: GPUs, processors, memory, networks, disks, temperatures and processes, with what was before.
-/// Into a pipe or a file, or with --form, --output or --status: the same in lines, for people, as CSV with a row for
-/// each GPU, or as JSON with an object for each look (schema sparkpilot-monitor/1, times in UTC). It works without a
-/// GPU, and changes nothing.
+/// Into a pipe or a file, on a terminal that moves no cursor (TERM=dumb), or with --form, --output or --status: the
+/// same in lines, for people, as CSV with a row for each GPU, or as JSON with an object for each look (schema
+/// sparkpilot-monitor/1, times in UTC). It works without a GPU, and changes nothing.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  \
     sparkpilot monitor\n  \
     sparkpilot monitor --interval 250ms\n  \
     sparkpilot monitor --duration 10s --form csv > looks.csv\n  \
-    sparkpilot monitor --duration 1h --form json --output looks.jsonl --interval 100ms\n  \
+    sparkpilot monitor --duration 1h --output looks.jsonl --interval 100ms\n  \
     sparkpilot monitor --record-anomalies anomalies --prometheus 9400\n  \
     sparkpilot monitor --status")]
 pub(crate) struct Arguments {
@@ -51,7 +51,8 @@ pub(crate) struct Arguments {
     /// Look once and end
     #[arg(long, conflicts_with_all = ["duration", "interval", "interval_ms", "record_anomalies", "prometheus"])]
     status: bool,
-    /// Lines, also on a terminal: for people with a summary of GPUs at the end, or as CSV or JSON
+    /// Lines, also on a terminal: for people with a summary of GPUs at the end, or as CSV or JSON; by default as the name
+    /// of --output ends, in .csv, .json or .jsonl
     #[arg(long, value_enum, value_name = "FORM")]
     form: Option<Form>,
     /// Time between two looks, as in 500ms or 2s; 1s on a screen and 500ms for lines by default
@@ -89,11 +90,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
         }
         code
     } else {
+        let of_name = arguments.output.as_deref().and_then(Form::of_name);
         let lines = Lines {
             duration: arguments.duration,
             interval: interval.unwrap_or(Duration::from_millis(500)),
             is_single: arguments.status,
-            form: arguments.form.unwrap_or(Form::Text),
+            form: arguments.form.unwrap_or(of_name.unwrap_or(Form::Text)),
             output: arguments.output.clone(),
         };
         lines.run(&companions)

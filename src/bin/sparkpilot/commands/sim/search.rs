@@ -218,11 +218,17 @@ fn as_text(arguments: &Arguments, found: &SearchOutcome) -> String {
         .values
         .iter()
         .map(|&(it, value)| format!("{} {value:.4}", name_of(it)));
+    let passed_over = match (found.n_invalid, &found.first_invalid) {
+        (n, Some(why)) => format!(
+            "{n} draws were no valid scenarios and count for nothing, the first because {why}\n"
+        ),
+        _ => String::new(),
+    };
     format!(
-        "{} by {} in {} drives; worst of each round {}\nat {}\n",
+        "{} by {} in {} drives; worst of each round {}\nat {}\n{passed_over}",
         format_args!("{:.3}", found.score),
         arguments.worst.name(),
-        found.n_runs,
+        found.n_runs - found.n_invalid,
         rounds.join(", "),
         values.collect::<Vec<_>>().join(", ")
     )
@@ -242,7 +248,8 @@ fn as_json(arguments: &Arguments, base: &Scenario, found: &SearchOutcome, collid
         "varied": varied.collect::<Vec<_>>(),
         "score": found.score,
         "rounds": found.rounds,
-        "drives": found.n_runs,
+        "drives": found.n_runs - found.n_invalid,
+        "invalid": found.n_invalid,
         "collides_or_fails": collides,
         "scenario": found.scenario,
     })

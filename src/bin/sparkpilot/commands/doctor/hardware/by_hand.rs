@@ -66,7 +66,7 @@ const ITEMS: [(Part, &str, &str); 16] = [
     ),
     (
         Part::Integration,
-        "scenarios run, on the device that the settings choose",
+        "scenarios run, on the processors",
         "sparkpilot sim run --suite alks-cut-in --controller pid",
     ),
     (

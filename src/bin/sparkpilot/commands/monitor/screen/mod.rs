@@ -44,7 +44,8 @@ const INTERRUPTED: u8 = 130;
 
 /// Whether there is a terminal to draw on and one to read keys from.
 pub(crate) fn is_possible() -> bool {
-    io::stdout().is_terminal() && io::stdin().is_terminal()
+    let moves_a_cursor = std::env::var_os("TERM").is_none_or(|name| name != "dumb");
+    moves_a_cursor && io::stdout().is_terminal() && io::stdin().is_terminal()
 }
 
 /// Watches until a key or a signal ends it, or the time is over. The exit code if a signal ended it.
