@@ -15,7 +15,7 @@ cargo xtask <command>
                         run all benchmarks and write a record under benches/records;
                         --filter and --quick make a partial record, which git ignores
   ci [--skip STEP]…     every check: fmt, test, clippy, doc, tidy, kernels, onnx-suite,
-                        test-release, example, dist, book in order, and beside those after test:
+                        test-optimised, example, dist, book in order, and beside those after test:
                         mpi, sanitize, fuzz, aarch64; with CI set, what the machine cannot run is
                         an error
   kernels               every .cu file for four architectures: spills, registers, shared

@@ -21,19 +21,25 @@ pub(crate) const COMPUTING: [&str; 11] = [
     "spark-simd",
 ];
 
-/// Adds what builds the members in the release profile, with every feature: without assertions and checks of overflow, and
-/// those that compute optimised as users build them, but for what the compiler does over the units of a crate once more. All
-/// others are optimised less: they take half of the time, and what optimisation makes of them is not what is tested.
-pub(crate) fn release<'command>(
+/// Where [`optimised`] programs lie, below the folder for what is built: the one of `cargo test`.
+pub(crate) const OPTIMISED: &str = "debug";
+
+/// Adds what builds with every feature, and members that compute as users have them: optimised, without assertions and checks
+/// of overflow. All else is built as `cargo test` does it, and mostly is built already: dependencies, and members that compute little.
+pub(crate) fn optimised<'command>(
     command: &'command mut Command,
     workspace: &Workspace,
 ) -> &'command mut Command {
-    command.args(["--release", "--all-features"]);
-    command.args(["--config", "profile.release.opt-level=1"]);
-    command.args(["--config", "profile.release.lto=\"off\""]);
+    command.args(["--profile", "test", "--all-features"]);
     for name in COMPUTING {
-        let level = format!("profile.release.package.{name}.opt-level=3");
-        command.arg("--config").arg(level);
+        for setting in [
+            "opt-level=3",
+            "debug-assertions=false",
+            "overflow-checks=false",
+        ] {
+            let setting = format!("profile.test.package.{name}.{setting}");
+            command.arg("--config").arg(setting);
+        }
     }
     command.current_dir(&workspace.root)
 }

@@ -37,8 +37,8 @@ pub(crate) struct Effort {
 pub(crate) enum Build {
     /// As people start it.
     AsPeopleDo,
-    /// As release tests are built.
-    OfReleaseTests,
+    /// As optimised tests are built.
+    OfOptimisedTests,
 }
 
 const FULL: Effort = Effort {
@@ -155,10 +155,11 @@ fn example(
     }
     let mut run: Command = match effort.build {
         Build::AsPeopleDo => command::cargo(&["run", "--release", "--example", EXAMPLE, "--"]),
-        Build::OfReleaseTests => {
+        Build::OfOptimisedTests => {
             let mut build = command::cargo(&["build", "--workspace", "--example", EXAMPLE]);
-            command::run(build_and_test::release(&mut build, workspace))?;
-            Command::new(workspace.target.join("release/examples").join(EXAMPLE))
+            command::run(build_and_test::optimised(&mut build, workspace))?;
+            let folder = workspace.target.join(build_and_test::OPTIMISED);
+            Command::new(folder.join("examples").join(EXAMPLE))
         }
     };
     run.current_dir(&workspace.root)

@@ -26,6 +26,7 @@ mod stage;
 use std::path::PathBuf;
 use std::time::Instant;
 
+use crate::build_and_test;
 use crate::error::{Error, LeftOut};
 use crate::workspace::Workspace;
 
@@ -64,15 +65,15 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<LeftOut, E
     judged(&findings).map(|()| left_out)
 }
 
-/// The step of `ci`: everything, with the programs that the release tests were run with.
+/// The step of `ci`: everything, with the programs that the optimised tests were run with.
 ///
 /// # Errors
 ///
 /// As [`run`].
-pub(crate) fn run_after_release_tests(workspace: &Workspace) -> Result<LeftOut, Error> {
+pub(crate) fn run_after_optimised_tests(workspace: &Workspace) -> Result<LeftOut, Error> {
     let options = Options {
         check: true,
-        programs: Some(workspace.target.join("release")),
+        programs: Some(workspace.target.join(build_and_test::OPTIMISED)),
         ..Options::default()
     };
     run(workspace, &options)

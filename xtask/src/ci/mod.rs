@@ -1,7 +1,7 @@
 //! `cargo xtask ci`: every check of a commit, timed, stopping at the first failure.
 //!
 //! ```text
-//! first row, its output as it comes; what it builds lies in target/debug and target/release
+//! first row, its output as it comes; what it builds lies in target/debug
 //! fmt           rustfmt finds nothing to change
 //! test          the README's test command
 //! clippy        no warning in any target with every feature, nor in a library with the default ones and with none
@@ -9,12 +9,12 @@
 //! tidy          what compilers cannot check
 //! kernels       every kernel through NVIDIA's compiler, for the architectures that programs are made for first; needs PyPI the first time
 //! onnx-suite    the ONNX project's tests, every one with its listed outcome; needs PyPI too
-//! test-release  again optimised, without debug assertions, with every feature: integration tests of what computes and of the
-//!               program, and unit tests of some crates; the CUDA paths on the stand-in driver, kernels as PTX.
-//!               What computes little is optimised less, members and others
+//! test-optimised  with every feature, and what computes as users have it, optimised and without debug assertions: integration
+//!               tests of what computes and of the program, and unit tests of some crates; the CUDA paths on the stand-in
+//!               driver, kernels as PTX. All else is what `test` has built
 //! example       the main example on the zoo and, with SPARK_TEST_DATA, on the real models,
 //!               whose outputs must agree with their goldens
-//! dist          the program that `test-release` built, packed as a release is; terms and sources of every crate
+//! dist          the program that `test-optimised` built, packed as a release is; terms and sources of every crate
 //! book          every command on the pages, what they say that it prints, the book and its links; needs crates.io the first time
 //!
 //! second row, beside the first; its output, when it has ended; folders of its own, aarch64's but for what runs while compiling
@@ -26,7 +26,7 @@
 //!
 //! Compilers and tests alone leave a third of two cores idle. The second row begins when `test` has ended, which may be all that
 //! somebody waits for; with `CI` set nobody waits, and it begins at once.
-//! `onnx-suite` runs what `test` has built, `example`, `dist` and `book` what `test-release` has.
+//! `onnx-suite` runs what `test` has built, `example`, `dist` and `book` what `test-optimised` has.
 //!
 //! A machine may lack what a step needs: an emulator, a component of rustup, the reference data.
 //! For a person that part is left out, and the summary says so. With `CI` set it fails the step:
@@ -108,8 +108,8 @@ const FIRST_ROW: [Step; 11] = [
         run: Run::Whole(onnx_suite::run_after_test),
     },
     Step {
-        name: "test-release",
-        run: Run::Whole(test_release),
+        name: "test-optimised",
+        run: Run::Whole(test_optimised),
     },
     Step {
         name: "example",
@@ -121,7 +121,7 @@ const FIRST_ROW: [Step; 11] = [
     },
     Step {
         name: "book",
-        run: Run::Possible(book::run_after_release_tests),
+        run: Run::Possible(book::run_after_optimised_tests),
     },
 ];
 
@@ -152,7 +152,7 @@ const SECOND_ROW: [Step; 4] = [
 const FEW: Effort = Effort {
     n_runs: 3,
     n_warm_up: 1,
-    build: Build::OfReleaseTests,
+    build: Build::OfOptimisedTests,
 };
 
 /// Whether a variable is set, and not to nothing.
@@ -288,20 +288,19 @@ fn doc(workspace: &Workspace) -> Result<(), Error> {
     )
 }
 
-/// Crates whose unit tests are run optimised too, most for kernels or for features that the plain tests lack. For the unit
-/// tests of each other crate it would be compiled once more.
-const OPTIMISED_UNITS: [&str; 7] = [
-    "spark-gemm",
-    "spark-mem",
-    "spark-onnx",
-    "spark-quant",
-    "spark-sim",
-    "spark-dora",
-    "sparkpilot",
-];
+/// Crates whose unit tests are run optimised too, for features that the plain tests lack. For the unit tests of each other crate
+/// it would be compiled once more.
+const OPTIMISED_UNITS: [&str; 4] = ["spark-mem", "spark-onnx", "spark-sim", "sparkpilot"];
 
-/// Crates whose integration tests are not run optimised: they read files and words, and no feature adds to what `test` has run.
-const READING: [&str; 3] = ["xtask", "spark-data", "spark-hal"];
+/// Crates whose integration tests are not run once more: they read files and words, or `test` has them optimised, and no feature
+/// adds to what it has run.
+const READING: [&str; 5] = [
+    "xtask",
+    "spark-bench",
+    "spark-data",
+    "spark-hal",
+    "spark-ptx",
+];
 
 /// Crates with documentation behind a feature, whose tests `test` has not run, and the facade, on whose dependencies cargo takes
 /// the features of all.
@@ -314,13 +313,13 @@ const FEATURED_DOCUMENTATION: [&str; 6] = [
     "sparkpilot",
 ];
 
-/// The release profile turns debug assertions and overflow checks off. Tests start the examples,
-/// which `cargo test --examples` would build as tests of their own. Other doc tests are left out: `test` has run them.
-fn test_release(workspace: &Workspace) -> Result<(), Error> {
+/// Tests start the examples, which `cargo test --examples` would build as tests of their own. Other doc tests are left out:
+/// `test` has run them.
+fn test_optimised(workspace: &Workspace) -> Result<(), Error> {
     // Kernels run as what NVIDIA's compiler makes of them.
     kernels::Toolchain::get(&workspace.target.join("kernels"))?;
     let mut build = cargo(&["build", "--workspace", "--examples"]);
-    command::run(build_and_test::release(&mut build, workspace))?;
+    command::run(build_and_test::optimised(&mut build, workspace))?;
     mpi::main_program_has_none(workspace)?;
     let mut whole = cargo(&["test", "--workspace", "--test", "*"]);
     whole.args(READING.iter().flat_map(|name| ["--exclude", name]));
@@ -334,7 +333,7 @@ fn test_release(workspace: &Workspace) -> Result<(), Error> {
         .arg("--features")
         .arg(workspace.features().join(","));
     for test in [&mut whole, &mut units, &mut documentation] {
-        let counts = command::run_tests(build_and_test::release(test, workspace))?;
+        let counts = command::run_tests(build_and_test::optimised(test, workspace))?;
         println!("{counts}");
     }
     Ok(())

@@ -21,7 +21,7 @@ pub(super) struct Summary {
 impl Summary {
     /// A step that is not asked for.
     pub(super) fn skip(&mut self, name: &str) {
-        self.lines.push(format!("{name:12}  skipped"));
+        self.lines.push(format!("{name:14}  skipped"));
     }
 
     pub(super) fn add(&mut self, name: &str, duration: Duration, result: &Result<LeftOut, Error>) {
@@ -32,7 +32,7 @@ impl Summary {
         };
         let busy = seconds_of_children().unwrap_or(self.busy_before);
         self.lines.push(format!(
-            "{name:12}  {:7.1} s  {:7.1} s of processors  {outcome}",
+            "{name:14}  {:7.1} s  {:7.1} s of processors  {outcome}",
             duration.as_secs_f64(),
             busy - self.busy_before,
         ));
@@ -42,7 +42,7 @@ impl Summary {
 
     pub(super) fn text(&self) -> String {
         format!(
-            "\n{}\n{:12}  {:7.1} s  {:7.1} s of processors",
+            "\n{}\n{:14}  {:7.1} s  {:7.1} s of processors",
             self.lines.join("\n"),
             "total",
             self.total.as_secs_f64(),

@@ -13,7 +13,7 @@
 //! ```
 //!
 //! With `--quick` nothing is built: what `cargo build --release` left is packed, twice, and must have the same bytes; so
-//! `cargo xtask ci` sees each part in seconds. That program is linked to this machine's C library, and is no release.
+//! `cargo xtask ci` sees each part in seconds, of the program that its tests were run with. That program is linked to this machine's C library, and is no release.
 //!
 //! Deliberately absent: signatures, uploads, and packages of other distributions.
 
@@ -32,8 +32,10 @@ mod targets;
 mod toolchain;
 
 use std::fs;
+use std::path::PathBuf;
 use std::process::Command;
 
+use crate::build_and_test;
 use crate::command;
 use crate::error::{Error, LeftOut};
 use crate::workspace::Workspace;
@@ -41,6 +43,9 @@ use crate::workspace::Workspace;
 use deb::Effort;
 use release::{Release, empty};
 use targets::{TARGETS, Target};
+
+/// The program, where it was built.
+const PROGRAM: &str = "sparkpilot";
 
 /// What is asked of `cargo xtask dist`.
 #[derive(Debug, Default)]
@@ -108,7 +113,7 @@ fn said(left_out: LeftOut) -> Result<(), Error> {
     }
 }
 
-/// [`quick`], or what this machine lacks for it.
+/// [`quick`] of the program that the optimised tests were run with, or what this machine lacks for it.
 ///
 /// # Errors
 ///
@@ -119,7 +124,11 @@ pub(crate) fn quick_if_possible(workspace: &Workspace) -> Result<LeftOut, Error>
             "packages: no dpkg-deb (apt-get install dpkg)".to_owned(),
         ]);
     }
-    quick(workspace, false).map(|()| LeftOut::new())
+    let program = workspace
+        .target
+        .join(build_and_test::OPTIMISED)
+        .join(PROGRAM);
+    pack_twice(workspace, program, false).map(|()| LeftOut::new())
 }
 
 /// Every part of [`run`] but the build, on the program that `cargo build --release` left; what takes minutes only where that is
@@ -129,9 +138,13 @@ pub(crate) fn quick_if_possible(workspace: &Workspace) -> Result<LeftOut, Error>
 ///
 /// As [`run`]; [`Error::Promise`] also if two packings differ.
 pub(crate) fn quick(workspace: &Workspace, is_checked: bool) -> Result<(), Error> {
+    let program = workspace.target.join("release").join(PROGRAM);
+    pack_twice(workspace, program, is_checked)
+}
+
+fn pack_twice(workspace: &Workspace, program: PathBuf, is_checked: bool) -> Result<(), Error> {
     dependencies::check(workspace)?;
     let host = command::host_triple()?;
-    let program = workspace.target.join("release/sparkpilot");
     let Some(target) = Target::named(&host) else {
         return Err(Error::Usage(format!("nothing is released for {host}")));
     };
