@@ -14,10 +14,10 @@ cargo xtask <command>
   bench [--filter TEXT] [--quick] [--json FILE]
                         run all benchmarks and write a record under benches/records;
                         --filter and --quick make a partial record, which git ignores
-  ci [--skip STEP]…     every check: fmt, test, clippy, doc, tidy, kernels, onnx-suite,
-                        test-optimised, example, dist, book in order, and beside those after test:
-                        mpi, sanitize, fuzz, aarch64; with CI set, what the machine cannot run is
-                        an error
+  ci [--skip STEP]…     every check: fmt, test, tidy, onnx-suite, test-optimised, example, dist,
+                        book in order, and beside those after test: clippy, doc, mpi, sanitize,
+                        fuzz, kernels, aarch64; with CI set, what the machine cannot run is an
+                        error
   kernels               every .cu file for four architectures: spills, registers, shared
                         memory, claimed instructions; NVIDIA's compiler comes from PyPI
   onnx-suite            the ONNX project's own tests and random models run by onnxruntime,

@@ -1,27 +1,27 @@
 //! `cargo xtask ci`: every check of a commit, timed, stopping at the first failure.
 //!
 //! ```text
-//! first row, its output as it comes; what it builds lies in target/debug
-//! fmt           rustfmt finds nothing to change
-//! test          the README's test command
-//! clippy        no warning in any target with every feature, nor in a library with the default ones and with none
-//! doc           rustdoc, no warning
-//! tidy          what compilers cannot check
-//! kernels       every kernel through NVIDIA's compiler, for the architectures that programs are made for first; needs PyPI the first time
-//! onnx-suite    the ONNX project's tests, every one with its listed outcome; needs PyPI too
+//! first row, its output as it comes
+//! fmt             rustfmt finds nothing to change
+//! test            the README's test command
+//! tidy            what compilers cannot check
+//! onnx-suite      the ONNX project's tests, every one with its listed outcome; needs PyPI the first time
 //! test-optimised  with every feature, and what computes as users have it, optimised and without debug assertions: integration
-//!               tests of what computes and of the program, and unit tests of some crates; the CUDA paths on the stand-in
-//!               driver, kernels as PTX. All else is what `test` has built
-//! example       the main example on the zoo and, with SPARK_TEST_DATA, on the real models,
-//!               whose outputs must agree with their goldens
-//! dist          the program that `test-optimised` built, packed as a release is; terms and sources of every crate
-//! book          every command on the pages, what they say that it prints, the book and its links; needs crates.io the first time
+//!                 tests of what computes and of the program, and unit tests of some crates; the CUDA paths on the stand-in
+//!                 driver, kernels as PTX. All else is what `test` has built
+//! example         the main example on the zoo and, with SPARK_TEST_DATA, on the real models,
+//!                 whose outputs must agree with their goldens
+//! dist            the program that `test-optimised` built, packed as a release is; terms and sources of every crate
+//! book            every command on the pages, what they say that it prints, the book and its links; needs crates.io the first time
 //!
-//! second row, beside the first; its output, when it has ended; folders of its own, aarch64's but for what runs while compiling
-//! mpi           the program for training in several processes, built with this machine's Open MPI, on 1 to 8 real ranks
-//! sanitize      memory, kernels and threads under address and thread sanitisers, the CUDA paths among them
-//! fuzz          every fuzz target builds and runs for a second
-//! aarch64       tests of Arm's vector code under qemu
+//! second row, beside the first; its output, when it has ended
+//! clippy          no warning in any target with every feature, nor in a library with the default ones and with none
+//! doc             rustdoc, no warning
+//! mpi             the program for training in several processes, built with this machine's Open MPI, on 1 to 8 real ranks
+//! sanitize        memory, kernels and threads under address and thread sanitisers, the CUDA paths among them
+//! fuzz            every fuzz target builds and runs for a second
+//! kernels         every kernel through NVIDIA's compiler, for the architectures that programs are made for first; needs PyPI too
+//! aarch64         tests of Arm's vector code under qemu
 //! ```
 //!
 //! Compilers and tests alone leave a third of two cores idle. The second row begins when `test` has ended, which may be all that
@@ -78,7 +78,7 @@ struct Step {
 }
 
 /// One after the other.
-const FIRST_ROW: [Step; 11] = [
+const FIRST_ROW: [Step; 8] = [
     Step {
         name: "fmt",
         run: Run::Whole(fmt),
@@ -88,20 +88,8 @@ const FIRST_ROW: [Step; 11] = [
         run: Run::Whole(test),
     },
     Step {
-        name: "clippy",
-        run: Run::Whole(clippy),
-    },
-    Step {
-        name: "doc",
-        run: Run::Whole(doc),
-    },
-    Step {
         name: "tidy",
         run: Run::Whole(|workspace| tidy::run(workspace, false)),
-    },
-    Step {
-        name: "kernels",
-        run: Run::Whole(kernels::run_for_ends),
     },
     Step {
         name: "onnx-suite",
@@ -128,8 +116,16 @@ const FIRST_ROW: [Step; 11] = [
 /// The step behind which the second row begins, where somebody may wait for it; the first one elsewhere.
 const BEFORE_SECOND_ROW: &str = "test";
 
-/// One after the other, beside the first row. What shares a folder with it stands last.
-const SECOND_ROW: [Step; 4] = [
+/// One after the other, beside the first row: about as much work. Cargo lets one of two builds in a folder wait for the other.
+const SECOND_ROW: [Step; 7] = [
+    Step {
+        name: "clippy",
+        run: Run::Whole(clippy),
+    },
+    Step {
+        name: "doc",
+        run: Run::Whole(doc),
+    },
     Step {
         name: "mpi",
         run: Run::Possible(mpi::run_if_possible),
@@ -141,6 +137,10 @@ const SECOND_ROW: [Step; 4] = [
     Step {
         name: "fuzz",
         run: Run::Possible(fuzz::run_if_possible),
+    },
+    Step {
+        name: "kernels",
+        run: Run::Whole(kernels::run_for_ends),
     },
     Step {
         name: "aarch64",

@@ -76,9 +76,9 @@ mod tests {
         let failed = Err(Error::Usage("no".to_owned()));
         summary.add("clippy", Duration::from_secs(2), &failed);
         let text = summary.text();
-        assert!(text.contains("fmt               1.5 s"), "{text}");
+        assert!(text.contains("fmt                 1.5 s"), "{text}");
         assert!(
-            text.contains("FAILED") && text.contains("total             3.5 s"),
+            text.contains("FAILED") && text.contains("total               3.5 s"),
             "{text}"
         );
     }

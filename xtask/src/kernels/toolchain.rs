@@ -45,7 +45,13 @@ impl Toolchain {
         pip.args(["--disable-pip-version-check", "--root-user-action=ignore"]);
         pip.arg("--target").arg(&temporary).args(PACKAGES);
         command::run(&mut pip)?;
-        std::fs::rename(&temporary, &toolchain.folder).map_err(Error::io("rename", &temporary))?;
+        match std::fs::rename(&temporary, &toolchain.folder) {
+            // Another step was quicker.
+            Err(_) if toolchain.bin().join("nvcc").is_file() => {
+                std::fs::remove_dir_all(&temporary).map_err(Error::io("remove", &temporary))?;
+            }
+            renamed => renamed.map_err(Error::io("rename", &temporary))?,
+        }
         Ok(toolchain)
     }
 
