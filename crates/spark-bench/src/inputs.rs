@@ -215,30 +215,26 @@ pub(crate) fn from_file(
         usable(path, value, tensor.clone()).map(|tensor| (value.name.clone(), tensor))
     });
     let inputs = inputs.collect::<Result<Inputs, _>>()?;
-    let notes = match is_of_case {
-        true => other_cases(path, model, tensors),
-        false => None,
-    };
+    let notes = other_cases(path, model, tensors, is_of_case);
     Ok((inputs, notes.into_iter().collect()))
 }
 
-/// Says so, if there are cases besides `case0`.
-fn other_cases(path: &Path, model: &str, tensors: &TensorMap) -> Option<String> {
+/// Says so, if there are cases besides what is taken: `case0` where that `is_of_case`, tensors without a case elsewhere.
+fn other_cases(path: &Path, model: &str, tensors: &TensorMap, is_of_case: bool) -> Option<String> {
     let number = |name: &String| {
         let (number, rest) = name.strip_prefix("case")?.split_once('/')?;
         rest.starts_with("in/")
             .then(|| number.parse::<usize>().ok())?
     };
-    let others: BTreeSet<usize> = tensors
-        .keys()
-        .filter_map(number)
-        .filter(|&n| n != 0)
-        .collect();
-    let n = others.len();
-    (n > 0).then(|| {
-        let path = path.display();
-        format!("{model}: case 0 of {path} alone; it holds {n} more")
-    })
+    let others = tensors.keys().filter_map(number);
+    let others: BTreeSet<usize> = others.filter(|&n| !is_of_case || n != 0).collect();
+    let (n, path) = (others.len(), path.display());
+    let taken = if is_of_case {
+        "case 0"
+    } else {
+        "what is in no case"
+    };
+    (n > 0).then(|| format!("{model}: {taken} of {path} alone; it holds {n} more"))
 }
 
 /// `tensor` in the type `value` declares, if it is finite there.

@@ -141,8 +141,11 @@ pub enum SimError {
         parameter: String,
     },
     /// No scenario of a search was valid.
-    #[error("no scenario within the bounds could be run")]
-    NothingRan,
+    #[error("no scenario within the bounds could be run, the first because {why}")]
+    NothingRan {
+        /// What was wrong with the first one.
+        why: String,
+    },
     /// A file's ending says nothing that can be read or written.
     #[error("`{path}`: expected a name ending in .toml or .json")]
     FileFormat {

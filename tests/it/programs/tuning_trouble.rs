@@ -146,6 +146,32 @@ fn an_output_that_cannot_be_written_is_refused_before_frames_are_read() {
 }
 
 #[test]
+fn a_run_writes_over_nothing_that_it_reads() {
+    let folder = Folder::new();
+    let [model, data] = made(&folder);
+    let run = folder.path("run");
+    fs::create_dir(&run).expect("a folder");
+    for name in ["calibrated.onnx", "metrics.jsonl"] {
+        let inside = run.join(name);
+        fs::copy(&model, &inside).expect("is copied");
+        let outcome = on_frames(&[inside.clone(), data.clone()], &run)
+            .args(["--calibrate", "2"])
+            .run();
+        assert_says(&outcome, 2, &["is to be written and is", name]);
+        let same = fs::read(&inside).expect("is there") == fs::read(&model).expect("is there");
+        assert!(same, "{name}");
+    }
+    assert!(!run.join("run.json").exists());
+    // Nor does a merged network take the place of something else.
+    let words = ["merge", "--adapter", "run/adapter", "--model"];
+    let outcome = finetune(&words)
+        .args([&model])
+        .args(["--merged", "run.json"])
+        .run();
+    assert_says(&outcome, 2, &["run.json", ".onnx"]);
+}
+
+#[test]
 fn frames_that_are_cut_are_bad_input() {
     let folder = Folder::new();
     let [model, data] = made(&folder);

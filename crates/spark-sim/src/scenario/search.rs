@@ -155,6 +155,14 @@ impl Search {
             bounds
                 .iter()
                 .try_for_each(|bound| parameter.check(*bound))?;
+            let [low, high] = parameter.within(*bounds);
+            if low > high {
+                return Err(SimError::OutOfRange {
+                    what: "lower bound of an index",
+                    got: bounds[0],
+                    want: "a whole number between the bounds",
+                });
+            }
         }
         let mut mean: Vec<f64> = self
             .bounds
@@ -211,7 +219,9 @@ impl Search {
                 spread[axis] = variance.sqrt().max(0.01 * (high - low));
             }
         }
-        let (score, scenario, values) = worst.ok_or(SimError::NothingRan)?;
+        let (score, scenario, values) = worst.ok_or_else(|| SimError::NothingRan {
+            why: first_invalid.clone().unwrap_or_default(),
+        })?;
         let parameters = self.bounds.iter().map(|(parameter, _)| *parameter);
         Ok(SearchOutcome {
             scenario,
@@ -231,9 +241,10 @@ impl Search {
                 let mut random = Philox::new(self.seed, stream);
                 let axes = self.bounds.iter().zip(mean).zip(spread);
                 axes.map(|(((parameter, [low, high]), mean), spread)| {
+                    let [low, high] = parameter.within([*low, *high]);
                     parameter.nearest(match round {
-                        0 => random.next_in(*low, *high),
-                        _ => (mean + spread * random.next_normal()).clamp(*low, *high),
+                        0 => random.next_in(low, high),
+                        _ => (mean + spread * random.next_normal()).clamp(low, high),
                     })
                 })
                 .collect()

@@ -85,9 +85,17 @@ impl Parameter {
             Self::Preset if !(0.0..=last as f64).contains(&value) => Err(SimError::OutOfRange {
                 what: "index of a vehicle preset",
                 got: value,
-                want: "0 to that of the last preset",
+                want: PRESETS,
             }),
             _ => Ok(()),
+        }
+    }
+
+    /// The bounds of values that there are: whole numbers of an index.
+    pub(super) fn within(self, [low, high]: [f64; 2]) -> [f64; 2] {
+        match self {
+            Self::Preset => [low.ceil(), high.floor()],
+            _ => [low, high],
         }
     }
 
@@ -162,6 +170,9 @@ impl Parameter {
         }
     }
 }
+
+/// Indices of vehicles.
+const PRESETS: &str = "0 to 5";
 
 /// A parameter and the values it takes in a sweep.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

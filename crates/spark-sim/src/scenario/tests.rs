@@ -384,8 +384,9 @@ fn search_finds_a_worse_case_than_random_draws() {
     };
     let told = beyond.run(&simulator, &pid, |m| m.lateral_error_rmse);
     let told = told.expect_err("no such vehicle").to_string();
+    let indices = format!("0 to {}", crate::vehicle::VehiclePreset::ALL.len() - 1);
     assert!(
-        told.contains("vehicle preset") && told.contains("88.1"),
+        told.contains("vehicle preset") && told.contains("88.1") && told.contains(&indices),
         "{told}"
     );
     let nothing = Search {
@@ -423,6 +424,18 @@ fn a_search_says_what_it_passed_over() {
         [0.0, 1.0, 2.0].contains(&preset),
         "an index is whole: {preset}"
     );
+    let between = Search {
+        bounds: vec![(Parameter::Preset, [0.6, 0.9])],
+        ..search.clone()
+    };
+    let told = between.run(&simulator, &pid, |m| m.lateral_error_rmse);
+    assert!(told.is_err_and(|why| why.to_string().contains("whole number")));
+    let never = Search {
+        bounds: vec![(Parameter::Friction, [-5.0, -1.0])],
+        ..search.clone()
+    };
+    let told = never.run(&simulator, &pid, |m| m.lateral_error_rmse);
+    assert!(told.is_err_and(|why| why.to_string().contains("friction")));
     let sweep = |value: f64| Sweep {
         base: found.scenario.clone(),
         axes: vec![Axis {

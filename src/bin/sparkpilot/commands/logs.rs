@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
-use spark_program::{Pulse, Usage, about, output, place, printable, progress, tell};
+use spark_program::{
+    Pulse, Usage, about, file_ending_in, output, place, printable, progress, tell,
+};
 use sparkpilot::data::drive::{Camera, Drive};
 use sparkpilot::data::log::LogReader;
 use sparkpilot::data::route::{Segment, SegmentFile, find_segments};
@@ -29,7 +31,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     events: bool,
     /// Draw the speed of the first segment that has one: SVG
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = file_ending_in(&["svg"]))]
     picture: Option<PathBuf>,
 }
 

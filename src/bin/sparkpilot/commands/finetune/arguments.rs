@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use spark_program::count;
+use spark_program::{count, file_ending_in};
 use sparkpilot::shards::Asked;
 
 use super::run::{CameraOf, Options};
@@ -106,6 +106,6 @@ pub(crate) struct Merge {
     #[arg(long, value_name = "FOLDER")]
     pub(crate) adapter: PathBuf,
     /// ONNX file to write
-    #[arg(long, value_name = "FILE.onnx")]
+    #[arg(long, value_name = "FILE.onnx", value_parser = file_ending_in(&["onnx"]))]
     pub(crate) merged: PathBuf,
 }

@@ -488,6 +488,16 @@ impl Run {
         Ok(())
     }
 
+    /// Refuses a run that would write over what it reads.
+    pub(crate) fn keep_inputs(&self) -> Result<(), Box<dyn Error>> {
+        let inputs = [&self.options.model, &self.options.data].map(PathBuf::as_path);
+        let inputs = inputs.into_iter().chain(self.options.teacher.as_deref());
+        let own = [FILE, "metrics.jsonl"].map(|name| self.folder.join(name));
+        let calibrated = calibrated::path(&self.folder);
+        let own = own.iter().chain([&calibrated]).map(PathBuf::as_path);
+        Ok(output::keep_apart(inputs, own)?)
+    }
+
     /// The result's file is none that is read, and can be written: asked before the work, not after it.
     fn check_outputs(&self) -> Result<(), Box<dyn Error>> {
         let real = |path: &Path| std::fs::canonicalize(path).ok();

@@ -38,6 +38,7 @@ pub(crate) fn begin(train: Train, mut ranks: Ranks) -> Result<ExitCode, Box<dyn 
         ));
     }
     if writes {
+        run.keep_inputs()?;
         place::folder(&run.folder)?;
     }
     let last = match run.options.source()? {

@@ -40,7 +40,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", value_parser = number(0.01, 32.0))]
     bits: Option<f64>,
     /// Keep weights whose name contains this text in bf16; may be repeated
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     exclude: Vec<String>,
     /// Write a checkpoint: a folder with model.safetensors and its configuration
     #[arg(long, value_name = "DIR")]

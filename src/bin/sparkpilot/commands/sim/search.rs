@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use serde_json::{Value, json};
 use spark_program::output::Words;
 use spark_program::{Usage, count, file_ending_in, output, place, postponed, printable};
-use sparkpilot::sim::metric::{CATALOGUE, MetricInfo, Metrics};
+use sparkpilot::sim::metric::{CATALOGUE, Direction, MetricInfo, Metrics};
 use sparkpilot::sim::report::replay_svg;
 use sparkpilot::sim::run::Simulator;
 use sparkpilot::sim::scenario::file::ScenarioFile;
@@ -95,6 +95,14 @@ impl Worst {
         match self {
             Self::Danger => danger(metrics),
             Self::Metric(info) => badness(info, metrics),
+        }
+    }
+
+    /// The figure of a score: of a metric its own, of which the least may be the worst.
+    fn figure(self, score: f64) -> f64 {
+        match self {
+            Self::Metric(info) if matches!(info.direction, Direction::Higher) => 0.0 - score,
+            _ => score,
         }
     }
 }
@@ -196,7 +204,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
     let ended = match &drive.outcome {
         Err(why) => why.to_string(),
         Ok(metrics) => metrics.collision.map_or("no collision".to_owned(), |it| {
-            format!("a collision: {it:?}")
+            let (after, by) = (it.time_s, it.closing_speed);
+            format!(
+                "a collision after {after:.2} s at {by:.2} m/s, with road user {}",
+                it.actor_idx
+            )
         }),
     };
     let text = format!(
@@ -212,7 +224,7 @@ fn as_text(arguments: &Arguments, found: &SearchOutcome) -> String {
     let rounds: Vec<String> = found
         .rounds
         .iter()
-        .map(|score| format!("{score:.3}"))
+        .map(|&score| format!("{:.3}", arguments.worst.figure(score)))
         .collect();
     let values = found
         .values
@@ -226,7 +238,7 @@ fn as_text(arguments: &Arguments, found: &SearchOutcome) -> String {
     };
     format!(
         "{} by {} in {} drives; worst of each round {}\nat {}\n{passed_over}",
-        format_args!("{:.3}", found.score),
+        format_args!("{:.3}", arguments.worst.figure(found.score)),
         arguments.worst.name(),
         found.n_runs - found.n_invalid,
         rounds.join(", "),
@@ -236,6 +248,8 @@ fn as_text(arguments: &Arguments, found: &SearchOutcome) -> String {
 
 /// Scores that are not finite, those of drives that failed, are null.
 fn as_json(arguments: &Arguments, base: &Scenario, found: &SearchOutcome, collides: bool) -> Value {
+    let figures = found.rounds.iter();
+    let rounds: Vec<f64> = figures.map(|&it| arguments.worst.figure(it)).collect();
     let varied = arguments.vary.iter().zip(&found.values);
     let varied = varied.map(|(&(parameter, [low, high]), &(_, value))| {
         json!({ "parameter": name_of(parameter), "low": low, "high": high, "value": value })
@@ -246,8 +260,8 @@ fn as_json(arguments: &Arguments, base: &Scenario, found: &SearchOutcome, collid
         "controller": super::words::name_of(arguments.controller),
         "worst_by": arguments.worst.name(),
         "varied": varied.collect::<Vec<_>>(),
-        "score": found.score,
-        "rounds": found.rounds,
+        "score": arguments.worst.figure(found.score),
+        "rounds": rounds,
         "drives": found.n_runs - found.n_invalid,
         "invalid": found.n_invalid,
         "collides_or_fails": collides,
