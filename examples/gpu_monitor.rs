@@ -108,6 +108,11 @@ impl Watch {
     ///
     /// Samples that cannot be written.
     fn run(&self) -> Result<Watched, Box<dyn Error>> {
+        // Ctrl-C waits for the line under way; the watch ends where it sleeps.
+        postponed(|| self.watch())
+    }
+
+    fn watch(&self) -> Result<Watched, Box<dyn Error>> {
         let mut sampler = match Sampler::open(&[]) {
             Ok(sampler) => sampler,
             Err(why) => return Ok(Watched::NoGpu(why.to_string())),
@@ -126,15 +131,11 @@ impl Watch {
         while exit_code.is_none() && end.is_none_or(|end| Instant::now() < end) {
             let next = Instant::now() + self.interval;
             // Whole lines, in one write each; nothing of this program holds them back.
-            let samples = postponed(|| -> io::Result<Vec<Sample>> {
-                let samples = sampler.look();
-                for sample in &samples {
-                    out.write_all(self.form.line(sample).as_bytes())?;
-                }
-                out.flush()?;
-                Ok(samples)
-            });
-            let samples = samples.map_err(about(&place))?;
+            let samples = sampler.look();
+            let lines = samples.iter().map(|sample| self.form.line(sample));
+            let written = lines.map(|line| out.write_all(line.as_bytes()));
+            let written = written.collect::<io::Result<()>>();
+            written.and_then(|()| out.flush()).map_err(about(&place))?;
             if self.form == Form::Text {
                 recording.samples.extend(samples);
                 if recording.samples.len() > 2 * KEPT {
