@@ -16,6 +16,11 @@ pub(crate) fn cargo(args: &[&str]) -> Command {
     command
 }
 
+/// Whether a variable is set, and not to nothing.
+pub(crate) fn is_set(name: &str) -> bool {
+    std::env::var_os(name).is_some_and(|value| !value.is_empty())
+}
+
 /// Gives a workspace of its own the versions that everything else is tested with; cargo adds what it alone needs.
 pub(crate) fn copy_lock(ours: &Path, theirs: &Path) -> Result<(), Error> {
     let changed = |path: &Path| fs::metadata(path).and_then(|data| data.modified()).ok();

@@ -245,7 +245,7 @@ fn test(workspace: &Workspace, folder: &str) -> Command {
     // Dependencies need no speed here, and take long to optimise.
     test.args(["--config", "profile.dev.package.'*'.opt-level=0"]);
     // A tenth of the time of compiling; functions are named without, too.
-    if std::env::var_os("CI").is_none_or(|value| value.is_empty()) {
+    if !command::is_set("CI") {
         test.args(["--config", "profile.test.debug=\"line-tables-only\""]);
     }
     test.current_dir(&workspace.root);

@@ -45,7 +45,7 @@ use crate::aarch64;
 use crate::bench::supercombo::{self, Build, Effort};
 use crate::book;
 use crate::build_and_test;
-use crate::command::{self, cargo};
+use crate::command::{self, cargo, is_set};
 use crate::dist;
 use crate::error::{Error, LeftOut};
 use crate::fuzz;
@@ -154,11 +154,6 @@ const FEW: Effort = Effort {
     n_warm_up: 1,
     build: Build::OfOptimisedTests,
 };
-
-/// Whether a variable is set, and not to nothing.
-fn is_set(name: &str) -> bool {
-    std::env::var_os(name).is_some_and(|value| !value.is_empty())
-}
 
 /// Which steps are asked for.
 #[derive(Default)]

@@ -106,7 +106,7 @@ fn said(left_out: LeftOut) -> Result<(), Error> {
     for what in &left_out {
         println!("left out: {what}");
     }
-    let is_automatic = std::env::var_os("CI").is_some_and(|value| !value.is_empty());
+    let is_automatic = command::is_set("CI");
     match is_automatic && !left_out.is_empty() {
         true => Err(Error::LeftOut(left_out)),
         false => Ok(()),
