@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Programs are those of a folder that holds `sparkpilot` and `examples/`: what `--programs` names, else
-//! `target/release`, where a person's `--check` and `--write` build them first. Deliberately absent: links to other hosts
+//! `target/release`, where a person's `--check` and `--write` build them first; in `ci` those of its tests. Deliberately absent: links to other hosts
 //! are not followed.
 
 mod fields;

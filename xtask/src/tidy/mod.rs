@@ -91,7 +91,7 @@ mod tests {
         let described = command::output_of(metadata.current_dir(root)).expect("cargo runs");
         let workspace = Workspace::parse(&described).expect("cargo describes the workspace");
         if !workspace.root.join(".git").exists() {
-            let is_automatic = crate::command::is_set("CI");
+            let is_automatic = command::is_set("CI");
             assert!(!is_automatic, "not a checkout of git");
             eprintln!("skipped: not a checkout of git");
             return;
