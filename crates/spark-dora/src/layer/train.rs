@@ -24,7 +24,7 @@ use candle_nn::{Conv1d, Conv2d, Embedding, Linear, Module};
 ///     }
 /// }
 ///
-/// let linear = || Tensor::randn(0f32, 1.0, (8, 8), &Device::Cpu).map(|w| Linear::new(w, None));
+/// let linear = || Tensor::eye(8, DType::F32, &Device::Cpu).map(|w| Linear::new(w, None));
 /// // Not the usual initial values, under which an adapter adds nothing that could be dropped.
 /// let config = DoraConfig::builder(2).dropout(0.5).init(Init::Random).build()?;
 /// let mut adapter = Adapter::new(config, DType::F32, &Device::Cpu)?;
