@@ -1,6 +1,7 @@
 //! `sim search`, `sim report` and `sim bench`: what is found is driven again, what was saved is told again.
 
 use std::fs;
+use std::path::Path;
 
 use super::matrix::sparkpilot as program;
 use super::{Folder, Outcome};
@@ -247,4 +248,31 @@ fn steps_a_second_are_measured() {
         run(&[&bench[..], &["--threads", "0"]].concat()).code,
         Some(2)
     );
+}
+
+#[test]
+fn what_is_wrong_with_a_file_of_scenarios_names_file_and_place() {
+    let folder = Folder::new();
+    let drive = |path: &Path| {
+        let file = ["sim", "run", "--controller", "nothing", "--file"];
+        let program = program(&file).args([path.as_os_str()]);
+        let outcome = program.run();
+        assert_eq!(outcome.code, Some(3), "{}", outcome.stderr);
+        outcome.stderr
+    };
+    let empty = folder.write("empty.toml", "");
+    let said = drive(&empty);
+    let words = format!("`{}`: there is no scenario to drive", empty.display());
+    assert!(said.contains(&words), "{said}");
+    let long = format!("sweep = []\n[[scenario]]\n{} = 1\n", "x".repeat(1 << 20));
+    for (name, text) in [
+        ("long.toml", long),
+        ("long.json", format!("{{\"{}\": 1}}", "x".repeat(1 << 20))),
+    ] {
+        let said = drive(&folder.write(name, text));
+        assert!(said.len() < 2000, "{name}: {} bytes", said.len());
+        assert!(said.contains(name) && said.contains("line "), "{said}");
+    }
+    let said = drive(&folder.write("open.toml", "sweep = []\n  [[scenario]\n"));
+    assert!(said.contains("at line 2 column "), "{said}");
 }

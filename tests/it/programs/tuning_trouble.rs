@@ -459,6 +459,7 @@ fn events_for_tensorboard_are_written_and_go_on_in_a_file_of_their_own() {
         "rate",
         "gradient_norm",
         "samples_per_second",
+        "waiting_for_samples",
     ] {
         assert_eq!(n_of(tag), 6, "{tag}");
     }

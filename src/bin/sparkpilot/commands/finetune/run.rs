@@ -488,14 +488,22 @@ impl Run {
         Ok(())
     }
 
-    /// Refuses a run that would write over what it reads.
-    pub(crate) fn keep_inputs(&self) -> Result<(), Box<dyn Error>> {
+    /// Refuses a run that would write over what it reads, or over what no run has written.
+    pub(crate) fn keep_files(&self) -> Result<(), Box<dyn Error>> {
         let inputs = [&self.options.model, &self.options.data].map(PathBuf::as_path);
         let inputs = inputs.into_iter().chain(self.options.teacher.as_deref());
         let own = [FILE, "metrics.jsonl"].map(|name| self.folder.join(name));
         let calibrated = calibrated::path(&self.folder);
         let own = own.iter().chain([&calibrated]).map(PathBuf::as_path);
-        Ok(output::keep_apart(inputs, own)?)
+        output::keep_apart(inputs, own.clone())?;
+        // A run that was begun is not begun again, so these are of no run.
+        match own.into_iter().find(|path| path.exists()) {
+            Some(path) => usage(&format!(
+                "--output: `{}` is of no run, and this one would write over it; take another folder",
+                path.display()
+            )),
+            None => Ok(()),
+        }
     }
 
     /// The result's file is none that is read, and can be written: asked before the work, not after it.

@@ -38,7 +38,7 @@ pub(crate) fn begin(train: Train, mut ranks: Ranks) -> Result<ExitCode, Box<dyn 
         ));
     }
     if writes {
-        run.keep_inputs()?;
+        run.keep_files()?;
         place::folder(&run.folder)?;
     }
     let last = match run.options.source()? {
@@ -243,6 +243,12 @@ fn say(before: u64, outcome: &Outcome, best: Option<u64>, took: Duration) {
         Ended::Done => println!("{} steps in {took:.1} s", steps - before),
         Ended::Patience => println!("nothing has got better any more, after step {steps}"),
         Ended::Stopped => println!("stopped after step {steps}"),
+    }
+    if steps > before {
+        println!(
+            "waiting for frames took {:.1} % of the steps' time",
+            1e2 * outcome.waiting
+        );
     }
     match (outcome.best, best) {
         (Some((loss, step)), Some(_)) => {

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use spark_program::{Usage, count};
+use spark_program::{Usage, about, count};
 use sparkpilot::shards::Fingerprint;
 use sparkpilot::sim::scenario::file::ScenarioFile;
 use sparkpilot::sim::scenario::lateral::{lateral_steps, longitudinal_steps};
@@ -113,6 +113,7 @@ impl Scenarios {
             let told = "--seed goes with --suite random and --suite built-in alone";
             return Err(Usage(told.to_owned()).into());
         }
+        const NOTHING: &str = "there is no scenario to drive";
         let scenarios = match (self.suite, &self.file) {
             (Some(suite), _) => suite.scenarios(
                 self.scenarios.unwrap_or(N_RANDOM) as u64,
@@ -121,9 +122,10 @@ impl Scenarios {
             (None, Some(path)) => ScenarioFile::read(path)?.iter()?.collect(),
             (None, None) => return Err(Usage("give --suite or --file".to_owned()).into()),
         };
-        match scenarios.is_empty() {
-            true => Err("there is no scenario to drive".into()),
-            false => Ok(scenarios),
+        match (scenarios.is_empty(), &self.file) {
+            (false, _) => Ok(scenarios),
+            (true, Some(path)) => Err(about(path)(NOTHING).into()),
+            (true, None) => Err(NOTHING.into()),
         }
     }
 
