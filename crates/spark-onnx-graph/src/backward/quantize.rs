@@ -4,8 +4,8 @@ use super::operator::{At, Backward};
 use crate::building::{Builder, Built};
 use crate::graph::infer::op_error;
 use crate::graph::{
-    Binary, DequantizeLinear, Gather, OpError, QuantizeLinear, RoundFloat, Unary, ValueId,
-    resolve_axis,
+    Binary, DequantizeLinear, Gather, OpError, QuantizeLinear, RoundFloat, RoundedActivations,
+    Unary, ValueId, resolve_axis,
 };
 use crate::reference::rounds_within;
 use crate::tensor::DType;
@@ -15,6 +15,21 @@ impl Backward for RoundFloat {
         let (x, dy) = (at.operand(0)?, at.dy()?);
         let b = &mut *at.builder;
         let is_within = within(b, x, *self)?;
+        b.keep_where(is_within, dy, 0.0)
+    }
+}
+
+impl Backward for RoundedActivations {
+    /// As it is, but of what a given scale clips.
+    fn backward(&self, at: &mut At<'_>, _: usize) -> Built {
+        let dy = at.dy()?;
+        let Some(most) = self.clips_beyond() else {
+            return Ok(dy);
+        };
+        let x = at.operand(0)?;
+        let b = &mut *at.builder;
+        let size = b.unary(Unary::Abs, x)?;
+        let is_within = b.compare(Binary::LessOrEqual, size, f64::from(most))?;
         b.keep_where(is_within, dy, 0.0)
     }
 }

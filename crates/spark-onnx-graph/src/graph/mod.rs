@@ -33,6 +33,7 @@ pub(crate) mod op;
 mod quantization;
 mod random;
 mod regions;
+mod rounded_activations;
 mod selection;
 mod types;
 
@@ -63,5 +64,6 @@ pub use op::*;
 pub use quantization::{DequantizeLinear, QuantizeLinear, RoundFloat, SmallFloat};
 pub use random::{CountedDropout, Distribution, RandomLike};
 pub use regions::{RegionEdges, RoiAlign};
+pub use rounded_activations::{ActivationFormat, RoundedActivations};
 pub use selection::{NonMaxSuppression, TopK, Unique};
 pub use types::{OpError, TensorType};

@@ -15,6 +15,7 @@ pub(crate) use super::kinds::{
 pub(crate) use super::quantization::{DequantizeLinear, QuantizeLinear, RoundFloat};
 pub(crate) use super::random::{CountedDropout, RandomLike};
 pub(crate) use super::regions::RoiAlign;
+pub(crate) use super::rounded_activations::RoundedActivations;
 pub(crate) use super::selection::{NonMaxSuppression, TopK, Unique};
 use crate::tensor::{DType, Tensor};
 
@@ -180,6 +181,8 @@ pub enum Op {
 
     /// `(x)` to the nearest numbers of a float of 8 bits or fewer, in the type of x.
     RoundFloat(RoundFloat),
+    /// `(x)` as tensor cores of few bits take it, with a scale that follows its largest magnitude or is given.
+    RoundedActivations(RoundedActivations),
     /// `(x, scale, zero_point?)`; per tensor, along `axis` or per block.
     QuantizeLinear(QuantizeLinear),
     /// `(x, scale, zero_point?)`; per tensor, along `axis` or per block.
@@ -256,7 +259,7 @@ macro_rules! each_operator {
             Split Slice Gather GatherElements GatherNd ScatterElements
             ScatterNd Expand Tile Pad Shape Size
             ConstantOfShape Range OneHot NonZero NonMaxSuppression Unique DepthToSpace SpaceToDepth
-            Trilu EyeLike RandomLike CountedDropout RoundFloat QuantizeLinear DequantizeLinear
+            Trilu EyeLike RandomLike CountedDropout RoundFloat RoundedActivations QuantizeLinear DequantizeLinear
             ConvInteger MatMulInteger QLinearConv QLinearMatMul
             If Loop Scan Custom
         }

@@ -30,6 +30,7 @@ mod random;
 mod recurrent;
 mod reduction;
 mod resampling;
+mod rounded_activations;
 mod shapes;
 mod signal;
 

@@ -51,6 +51,7 @@ mod reduce;
 mod resize;
 mod roi_align;
 mod round_float;
+mod rounded_activations;
 mod run;
 mod scatter;
 mod search;

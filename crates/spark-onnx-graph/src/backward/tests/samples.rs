@@ -7,7 +7,9 @@ use spark_testing::settings;
 
 use super::super::with_gradients;
 use super::{largest_difference, one_node};
-use crate::graph::{CountedDropout, MaskedSoftmax, Op, Operand, bind, infer};
+use crate::graph::{
+    ActivationFormat, CountedDropout, MaskedSoftmax, Op, Operand, RoundedActivations, bind, infer,
+};
 use crate::reference::gradient::tests::random;
 use crate::reference::gradient::tests::samples::parts;
 use crate::reference::gradient::{
@@ -96,12 +98,22 @@ fn outcomes() -> (BTreeSet<String>, BTreeMap<String, BTreeSet<String>>, usize) {
     let pass = Tensor::from_i64([], vec![3]).unwrap();
     let operands = vec![Some(random(&[3, 2, 5], 2)), Some(pass)];
     let dropped = (Op::CountedDropout(dropout), operands, 1);
+    let rounded = [None, Some(1e-4)].map(|scale| {
+        let op = RoundedActivations {
+            format: ActivationFormat::Nvfp4,
+            axis: 1,
+            together: 2,
+            scale,
+        };
+        let operands = vec![Some(random(&[3, 17, 5], 3))];
+        (Op::RoundedActivations(op), operands, 1)
+    });
     let samples = every_operator();
     let forms = samples.iter().filter_map(|sample| {
         let (op, operands, _) = parts(sample)?;
         Some((op, operands, sample.graph.nodes[0].outputs.len()))
     });
-    for (op, operands, n_results) in forms.chain([masked, dropped]) {
+    for (op, operands, n_results) in forms.chain([masked, dropped]).chain(rounded) {
         match check(&op, &operands, n_results) {
             Ok(0) => {}
             Ok(n) => {

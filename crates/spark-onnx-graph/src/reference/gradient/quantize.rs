@@ -4,6 +4,7 @@
 //! quantize     zero by definition; straight through, of q = round(x / scale) + zero within the type's range:
 //!              dx = dq / scale,  dscale -= dq * x / scale^2,  dzero += dq       beyond the range nothing
 //! dequantize   dq = dx * scale,  dscale += dx * (q - zero),  dzero -= dx * scale
+//! activations  straight through always, for that is what the operator is for; what a given scale clips has none
 //! ```
 //!
 //! As in PyTorch it is the rounded number that decides whether an element is within the range.
@@ -12,7 +13,7 @@ use super::super::quantize::{parameter_of, zero_points};
 use super::super::round_float::is_within;
 use super::kinds::{Asked, GradientKind};
 use super::operator::{At, Differentiate, Differentiated};
-use crate::graph::{DequantizeLinear, OpError, QuantizeLinear, RoundFloat};
+use crate::graph::{DequantizeLinear, OpError, QuantizeLinear, RoundFloat, RoundedActivations};
 use crate::tensor::DType;
 
 fn through_rounding(asked: Asked) -> GradientKind {
@@ -102,6 +103,28 @@ impl Differentiate for RoundFloat {
             .iter()
             .zip(dy)
             .map(|(&x, &dy)| if is_within(x, self.format) { dy } else { 0.0 });
+        Ok(handed_on.collect())
+    }
+}
+
+impl Differentiate for RoundedActivations {
+    fn kind(&self, asked: Asked) -> GradientKind {
+        asked.first_alone()
+    }
+
+    fn gradient(&self, at: &At<'_>, _: usize) -> Differentiated {
+        let dy = at.dy()?;
+        let Some(most) = self.clips_beyond() else {
+            return Ok(dy.to_vec());
+        };
+        let (x, dy) = (at.floats(0)?, dy.iter());
+        let handed_on = x
+            .iter()
+            .zip(dy)
+            .map(|(&x, &dy)| match x.abs() <= f64::from(most) {
+                true => dy,
+                false => 0.0,
+            });
         Ok(handed_on.collect())
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::super::{GradientKind, GradientOptions, kind_of};
 use super::{check_results, f64s, random};
-use crate::graph::{CountedDropout, MaskedSoftmax, Op};
+use crate::graph::{ActivationFormat, CountedDropout, MaskedSoftmax, Op, RoundedActivations};
 use crate::reference::evaluate;
 use crate::samples::{Sample, every_operator};
 use crate::tensor::{DType, Tensor};
@@ -105,4 +105,26 @@ fn what_is_dropped_has_no_gradient() {
     assert_eq!(dx, y, "the mask");
     let kept = f64::from((1.0 / 0.6) as f32);
     assert!(y.iter().all(|&v| v == 0.0 || v == kept), "{y:?}");
+}
+
+#[test]
+fn gradients_pass_over_rounded_activations_but_not_over_what_is_clipped() {
+    let x = f64s(&[1, 4], vec![0.3, -2.0, 2.1, -224.5]);
+    let dy = [1.0, 2.0, 3.0, 4.0];
+    let by = |format, scale| {
+        let op = RoundedActivations {
+            format,
+            axis: -1,
+            together: 1,
+            scale,
+        };
+        super::by(op, &[&x], &dy, 0)
+    };
+    for format in [ActivationFormat::E4m3, ActivationFormat::Nvfp4] {
+        assert_eq!(by(format, None), dy, "{format:?}");
+    }
+    let eight = by(ActivationFormat::E4m3, Some(0.5));
+    assert_eq!(eight, [1.0, 2.0, 3.0, 0.0], "224 is the largest");
+    let four = by(ActivationFormat::Nvfp4, Some(2.0 / 2688.0));
+    assert_eq!(four, [1.0, 2.0, 0.0, 0.0], "2 is the largest");
 }

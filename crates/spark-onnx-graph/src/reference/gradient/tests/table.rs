@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::super::{GradientKind, GradientOptions, kind_of};
 use crate::graph::op::each_operator;
-use crate::graph::{CountedDropout, MaskedSoftmax, Op};
+use crate::graph::{ActivationFormat, CountedDropout, MaskedSoftmax, Op, RoundedActivations};
 use crate::samples::every_operator;
 use crate::tensor::DType;
 use spark_testing::settings;
@@ -25,9 +25,16 @@ fn forms() -> Vec<Form> {
         probability: 0.5,
         key: 0,
     };
+    let rounded = RoundedActivations {
+        format: ActivationFormat::E4m3,
+        axis: -1,
+        together: 1,
+        scale: None,
+    };
     let more = [
         (Op::MaskedSoftmax(MaskedSoftmax), 1, DType::F32),
         (Op::CountedDropout(dropout), 2, DType::F32),
+        (Op::RoundedActivations(rounded), 1, DType::F32),
     ];
     forms.chain(more).collect()
 }
