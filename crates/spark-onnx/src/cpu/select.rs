@@ -30,6 +30,7 @@ use super::elementwise::pointwise::Pointwise;
 use super::elementwise::quantised::Quantised as QuantisedPointwise;
 use super::int8::depthwise::Int8Depthwise;
 use super::int8::product::Int8Product;
+use super::matmul::activations::RoundedActivations;
 use super::matmul::deep::DeepMatMul;
 use super::matmul::few_bits::Quantised;
 use super::matmul::gemm::{Linear, MatMul};
@@ -137,6 +138,11 @@ pub(super) fn select<'p>(problem: &Problem<'p, Step>) -> Selected<'p> {
         Step::Pool(step) => first(POOL, problem, step),
         Step::Pointwise(step) => first(POINTWISE, problem, step),
         Step::Dropout(step) => first(&[Candidate::of::<Dropout>("dropout")], problem, step),
+        Step::RoundedActivations(step) => first(
+            &[Candidate::of::<RoundedActivations>("rounded-activations")],
+            problem,
+            step,
+        ),
         Step::Reduce(step) => first(REDUCE, problem, step),
         Step::ArgReduce(step) => first(&[Candidate::of::<ArgReduce>("arg-reduce")], problem, step),
         Step::Softmax(step) => first(&[Candidate::of::<Softmax>("softmax")], problem, step),

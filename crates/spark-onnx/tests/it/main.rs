@@ -26,6 +26,7 @@ mod masked_attention;
 mod memory_budget;
 mod one_operation;
 mod regions;
+mod rounded_activations;
 mod scatter_integers;
 mod sessions;
 mod small_floats;

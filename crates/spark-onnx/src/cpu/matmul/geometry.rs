@@ -7,8 +7,6 @@
 //!
 //! Deliberately absent: groups and transposed convolutions.
 
-use std::ops::Range;
-
 use crate::plan::{ConvStep, LinearStep, View, Window};
 
 /// Shapes of one GEMM; that of a linear step is a convolution over `[1, rows, 1]`.
@@ -136,22 +134,5 @@ impl Place {
         let offsets = self.strides.iter().zip(index);
         let offset = offsets.map(|(stride, i)| stride * i as isize).sum();
         self.start.wrapping_offset(offset)
-    }
-
-    /// The values of some pixels that lie side by side.
-    ///
-    /// # Safety
-    ///
-    /// They must, and nobody else may use them meanwhile.
-    #[allow(
-        clippy::mut_from_ref,
-        reason = "a place is a pointer; the caller vouches for exclusive use"
-    )]
-    pub(super) unsafe fn pixels(&self, pixels: &Range<usize>, channels: usize) -> &mut [f32] {
-        // SAFETY: guaranteed by the caller.
-        unsafe {
-            let start = self.start.add(pixels.start * channels);
-            std::slice::from_raw_parts_mut(start, pixels.len() * channels)
-        }
     }
 }

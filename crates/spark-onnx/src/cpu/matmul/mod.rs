@@ -1,5 +1,6 @@
 //! GEMM: how weights are packed, those of 32 and 16 bits, and those of eight and four.
 
+pub(crate) mod activations;
 pub(crate) mod deep;
 pub(crate) mod few_bits;
 pub(crate) mod format;
@@ -7,3 +8,4 @@ pub(crate) mod gemm;
 mod geometry;
 pub(crate) mod inputs;
 pub(crate) mod quantised;
+mod rounded_operand;

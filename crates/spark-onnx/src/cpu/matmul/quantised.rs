@@ -19,17 +19,15 @@ mod panels;
 
 use std::num::NonZeroUsize;
 use std::ops::Range;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use spark_gemm::{
     FloatFormat, Gemm, PackedLayout, Panel, TileEpilogue, gemm_panel, panels, panels_of_part,
 };
-use spark_quant::block::RoundTrip;
 use spark_quant::{ExecutionPolicy, QuantError, Quantizer, Recipe};
 
 use super::gemm::TASKS_PER_THREAD;
 use super::geometry::{Geometry, Place, even_stride, index_of};
+use super::rounded_operand::RoundedOperand;
 use crate::cpu::math;
 use crate::cpu::memory::AlignedF32;
 use crate::cpu::prepared::{Context, Cpu, Problem};
@@ -45,8 +43,6 @@ const ROW_ELEMENTS: usize = 96 << 10;
 const LEAST_ROWS: usize = 64;
 /// Most rows of a task.
 const MOST_ROWS: usize = 512;
-/// Activations quantised in one task, at least.
-const LEAST_ACTIVATIONS: usize = 16 * 1024;
 
 /// A linear or convolution step with packed weights.
 pub(crate) struct PreparedQuantised {
@@ -54,12 +50,8 @@ pub(crate) struct PreparedQuantised {
     /// Padded to whole vectors.
     bias: Option<AlignedF32>,
     /// What activations go through.
-    activations: Option<Recipe>,
-    /// The same with a scale that was chosen before.
-    fixed: Option<RoundTrip>,
+    activations: Option<RoundedOperand>,
     rounds_result: bool,
-    /// Found at load, as finding it takes memory.
-    cpu: ExecutionPolicy,
     geometry: Geometry,
     /// Whether patches are gathered, or rows are used where they lie.
     gathers: bool,
@@ -96,11 +88,9 @@ impl PreparedQuantised {
         // Weights that were chosen for exact inputs get them.
         let is_exact = calibrated.is_some() && scale.is_none();
         let activations = recipes.activations.filter(|_| !is_exact);
-        let fixed = activations
-            .zip(scale)
-            .map(|(recipe, scale)| RoundTrip::with_scale(recipe, scale));
-        let fixed = match fixed.transpose() {
-            Ok(fixed) => fixed,
+        let activations = activations.map(|recipe| RoundedOperand::new(recipe, scale));
+        let activations = match activations.transpose() {
+            Ok(activations) => activations,
             Err(error) => return Some(Err(error)),
         };
         let columns = weights.out_per_group.next_multiple_of(isa.lanes());
@@ -109,9 +99,7 @@ impl PreparedQuantised {
             weights: coded,
             bias: bias.map(|bias| AlignedF32::padded(bias, columns)),
             activations,
-            fixed,
             rounds_result: format.rounds_result,
-            cpu: ExecutionPolicy::one_thread(),
             gathers: !geometry.is_rows_as_they_are(recipes.activations.is_some()),
             geometry,
         }))
@@ -124,7 +112,7 @@ impl PreparedQuantised {
 
     /// Types of the operands, for the kernel's name: NVFP4 is `fp4`, E4M3 is `fp8`.
     pub(crate) fn operands(&self) -> &'static str {
-        match (self.activations, self.weights.is_nvfp4()) {
+        match (&self.activations, self.weights.is_nvfp4()) {
             (Some(_), true) => "fp4",
             (Some(_), false) => "fp8",
             (None, true) => "f32xfp4",
@@ -143,7 +131,7 @@ impl PreparedQuantised {
 
     /// Elements of the workspace that all threads share: the whole operand, where it is quantised.
     pub(crate) fn activations_len(&self) -> usize {
-        match self.activations {
+        match &self.activations {
             Some(_) => self.geometry.pixels() * self.geometry.channels,
             None => 0,
         }
@@ -172,8 +160,8 @@ impl PreparedQuantised {
             start: memory.f32(x),
             strides: strides(x),
         };
-        let x = match self.activations {
-            Some(recipe) => self.quantise(recipe, &x, context)?,
+        let x = match &self.activations {
+            Some(rounding) => self.quantise(rounding, &x, context)?,
             None => x,
         };
         let job = Job {
@@ -198,80 +186,25 @@ impl PreparedQuantised {
     /// threads share.
     fn quantise(
         &self,
-        recipe: Recipe,
+        rounding: &RoundedOperand,
         x: &Place,
         context: &Context<'_>,
     ) -> Result<Place, QuantError> {
-        let (to, pool) = (context.scratch.shared, context.pool);
+        let to = context.scratch.shared;
         let (pixels, channels) = (self.geometry.pixels(), self.geometry.channels);
-        let parts = (pixels * channels / LEAST_ACTIVATIONS)
-            .clamp(1, TASKS_PER_THREAD * pool.threads())
-            .min(pixels.max(1));
-        let range = |part: usize| pixels * part / parts..pixels * (part + 1) / parts;
         let [_, height, width] = self.geometry.input.map(|extent| extent as isize);
         let row = channels as isize;
-        let copied = Place {
+        // SAFETY: pixels lie inside a view checked at load, whose channels have unit stride by the step's contract; the workspace is
+        // as long as all pixels.
+        unsafe {
+            rounding.round(context.pool, to, [pixels, channels], |pixel| {
+                x.at(index_of(pixel, self.geometry.input)).cast_const()
+            })?;
+        }
+        Ok(Place {
             start: to,
             strides: [height * width * row, width * row, row],
-        };
-        let cpu = self.cpu;
-        let largest = AtomicU32::new(0);
-        let failure = Mutex::new(None);
-        let places = &(x, &copied);
-        pool.run(parts, |part| {
-            let pixels = range(part);
-            let (x, copied) = places;
-            for pixel in pixels.clone() {
-                let from = x.at(index_of(pixel, self.geometry.input));
-                // SAFETY: the pixel lies inside a view checked at load, whose channels have unit
-                // stride by the step's contract; `to` is as long as all pixels.
-                unsafe {
-                    let to = copied.start.add(pixel * channels);
-                    std::ptr::copy_nonoverlapping(from.cast_const(), to, channels);
-                }
-            }
-            // SAFETY: just written, and by no other task.
-            let values = unsafe { copied.pixels(&pixels, channels) };
-            match (RoundTrip::largest(cpu, values), self.fixed) {
-                (Ok(_), Some(trip)) => {
-                    if let Err(error) = trip.apply(cpu, values, channels) {
-                        save_first(&failure, pixels.start, error);
-                    }
-                }
-                // Magnitudes are in the order of their bits.
-                (Ok(value), None) => _ = largest.fetch_max(value.to_bits(), Ordering::Relaxed),
-                (Err(error), _) => save_first(&failure, pixels.start, error),
-            }
-        });
-        if let Ok(Some((_, error))) = failure.into_inner() {
-            return Err(error);
-        }
-        if self.fixed.is_some() {
-            return Ok(copied);
-        }
-        let trip = RoundTrip::new(recipe, f32::from_bits(largest.into_inner()))?;
-        let failure = Mutex::new(None);
-        pool.run(parts, |part| {
-            let pixels = range(part);
-            // SAFETY: written above; tasks have pixels of their own.
-            let values = unsafe { places.1.pixels(&pixels, channels) };
-            if let Err(error) = trip.apply(cpu, values, channels) {
-                save_first(&failure, pixels.start, error);
-            }
-        });
-        match failure.into_inner() {
-            Ok(Some((_, error))) => Err(error),
-            _ => Ok(copied),
-        }
-    }
-}
-
-/// Saves the error of the part that begins first, whichever thread comes first.
-fn save_first(saved: &Mutex<Option<(usize, QuantError)>>, start: usize, error: QuantError) {
-    if let Ok(mut saved) = saved.lock()
-        && saved.as_ref().is_none_or(|(first, _)| start < *first)
-    {
-        *saved = Some((start, error));
+        })
     }
 }
 

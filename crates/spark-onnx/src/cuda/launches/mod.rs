@@ -130,6 +130,7 @@ impl Launching<'_> {
             Step::Resample(step) => self.resample(step),
             Step::Int8(_)
             | Step::Dropout(_)
+            | Step::RoundedActivations(_)
             | Step::ArgReduce(_)
             | Step::GatherElements(_)
             | Step::GatherNd(_)

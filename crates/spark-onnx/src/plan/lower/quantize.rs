@@ -8,7 +8,9 @@
 
 use super::elementwise::Build;
 use super::*;
-use crate::graph::{DequantizeLinear, QuantizeLinear, RoundFloat, Unary};
+use crate::graph::{
+    DequantizeLinear, QuantizeLinear, RoundFloat, RoundedActivations, Unary, resolve_axis,
+};
 use crate::plan::pointwise::PointOp;
 use crate::tensor::DType;
 
@@ -19,6 +21,33 @@ impl Lower for RoundFloat {
             l.defer(&node.name, out, &[x], &mut |e, x| {
                 e.push(PointOp::RoundFloat(*self), &[x[0]])
             })
+        })
+    }
+}
+
+impl Lower for RoundedActivations {
+    fn lower(&self, lowering: &mut Lowering<'_>, node: &Node) -> Result<(), OpError> {
+        lowering.lower_view(node, |l, _| {
+            let x = l.operand(node, 0)?;
+            let mut x = l.view(x)?;
+            let axis = resolve_axis(self.axis, x.rank())?;
+            // Pixels may lie in any order, but those of a position of the first axis side by side.
+            let mut order = x.memory_order();
+            order.retain(|&other| other != axis);
+            order.sort_by_key(|&other| other != 0);
+            order.push(axis);
+            if !x.is_dense_in(&order) {
+                x = l.copied(&node.name, &x, &order);
+            }
+            let y = l.dense_buffer(Storage::F32, &x.shape(), &order);
+            let step = RoundedActivationsStep {
+                x,
+                y: y.clone(),
+                axis,
+                op: *self,
+            };
+            l.emit(&node.name, Step::RoundedActivations(step));
+            Ok(y)
         })
     }
 }

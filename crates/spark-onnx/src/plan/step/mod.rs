@@ -26,6 +26,7 @@ mod pool;
 mod recurrent;
 mod reduction;
 mod resampling;
+mod rounded_activations;
 
 use std::ops::{Deref, DerefMut};
 
@@ -51,6 +52,7 @@ pub(crate) use pool::PoolStep;
 pub(crate) use recurrent::RecurrentStep;
 pub(crate) use reduction::{ArgReduceStep, CumSumStep, ReduceStep, TopKStep};
 pub(crate) use resampling::{GridSampleStep, ResampleStep, RoiAlignStep};
+pub(crate) use rounded_activations::RoundedActivationsStep;
 
 /// Declares [`Step`] and sends what is asked of a step to the struct that its variant holds.
 macro_rules! steps {
@@ -91,6 +93,7 @@ steps! {
     Pool(PoolStep),
     Pointwise(PointwiseStep),
     Dropout(DropoutStep),
+    RoundedActivations(RoundedActivationsStep),
     Reduce(ReduceStep),
     ArgReduce(ArgReduceStep),
     Softmax(SoftmaxStep),
