@@ -580,6 +580,46 @@ fn results_and_runs_keep_off_what_is_there() {
     assert_eq!(std::fs::read(&log).expect("is there"), b"a log");
 }
 
+/// What a run was begun with says how activations are rounded, to whoever goes on with it or judges it.
+#[test]
+fn a_run_knows_that_activations_are_rounded() {
+    let folder = Folder::new();
+    let paths = made(&folder);
+    let judged = |run: &Path, more: &[&str]| -> Value {
+        let json = folder.path("result.json");
+        let json_text = json.display().to_string();
+        let options = ["--max-steps", "3", "--json", &json_text];
+        let outcome = train(&paths, run, &[&options[..], more].concat());
+        assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+        serde_json::from_slice(&fs::read(&json).expect("is written")).expect("is JSON")
+    };
+    let run = folder.path("run");
+    let rounded = judged(&run, &["--qat-activations"]);
+    let exact = judged(&folder.path("exact"), &[]);
+    #[cfg(feature = "cli")]
+    super::schema::check(&rounded);
+    let of = |result: &Value| {
+        let is_rounded = result["qat_activations"].as_bool();
+        (is_rounded, result["root_mean_square"].clone())
+    };
+    assert_eq!((of(&rounded).0, of(&exact).0), (Some(true), Some(false)));
+    let untouched = |result: &Value| result["root_mean_square"]["untouched"].as_f64();
+    assert_ne!(untouched(&rounded), untouched(&exact));
+    let options: Value =
+        serde_json::from_slice(&fs::read(run.join("run.json")).expect("is there")).expect("JSON");
+    assert_eq!(options["qat_activations"], Value::Bool(true));
+    for command in ["resume", "eval"] {
+        let json = folder.path("again.json");
+        let program = Program::new("finetune").args([command]);
+        let program = program.args(["--output".as_ref(), run.as_os_str()]);
+        let outcome = program.args(["--json".as_ref(), json.as_os_str()]).run();
+        assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+        let again: Value =
+            serde_json::from_slice(&fs::read(&json).expect("is written")).expect("is JSON");
+        assert_eq!(of(&again), of(&rounded), "{command}");
+    }
+}
+
 /// A run that was stopped before its first checkpoint is gone on with from its beginning.
 #[test]
 fn a_run_without_a_checkpoint_begins_again() {

@@ -4,20 +4,26 @@
 //! layers that the engine runs in eight or four bits:
 //!     adapted      W' = g (W + s B A), rounded as the engine rounds weights when it packs them; gradients go straight through
 //!     others       the weight rounded once
+//!     all, if activations are rounded too:
+//!                  x, rounded as the engine rounds what enters such a layer (`activations`); gradients go straight through
 //! all others       as they are
 //! ```
 //!
-//! The merged network, run in that format with activations as they are, is then the one that was trained. Activations are not
-//! rounded in training: where the deployed network rounds them, that error is not seen.
+//! The merged network, run in that format with activations as they are, or as the engine rounds them, is then the one that was trained. Layer for
+//! layer that holds to the rounding of sums, with both. Of the whole network it does with activations as they are: where they are rounded, a sum that
+//! another order of additions moves over the border between two numbers of the format moves by a step of it, and what is behind by more, as it
+//! does between any two machines that run such a network.
 //!
 //! Source of the gradient: Y. Bengio et al., "Estimating or Propagating Gradients Through Stochastic Neurons for Conditional
 //! Computation", arXiv 1308.3432, section 2.3.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use spark_onnx::precision::Activations;
 use spark_onnx::{Model, Precision, RunOptions};
-use spark_onnx_graph::graph::{Binary, Graph, Op, StaticGraph, ValueId, bind};
+use spark_onnx_graph::graph::{
+    ActivationFormat, Binary, Graph, Op, RoundedActivations, StaticGraph, Value, ValueId, bind,
+};
 use spark_onnx_graph::{DType, ModelError, Tensor};
 use spark_quant::block::Granularity;
 use spark_quant::scalar::MiniFormat;
@@ -32,11 +38,18 @@ use crate::exact::in_f32;
 /// in another order.
 const MOST_OFF: f32 = 1e-3;
 
-/// In which format the weights of a network will be run.
+/// In which format the weights of a network will be run, and whether what they meet is rounded to it too.
 #[derive(Debug, Clone, Default)]
 pub struct Deployment {
-    /// Format, and nodes that the engine runs in it.
-    rounded: Option<(Precision, BTreeSet<String>)>,
+    rounded: Option<Rounded>,
+}
+
+#[derive(Debug, Clone)]
+struct Rounded {
+    precision: Precision,
+    /// Nodes that the engine runs in it, with the first extent of what they read in one run.
+    nodes: BTreeMap<String, usize>,
+    activations: Activations,
 }
 
 impl Deployment {
@@ -45,7 +58,8 @@ impl Deployment {
         Self::default()
     }
 
-    /// In `precision`, fp8 or fp4, as far as the engine has its layers in it: planned for inputs of these shapes.
+    /// In `precision`, fp8 or fp4, as far as the engine has its layers in it: planned for inputs of these shapes, with activations as they
+    /// are, whatever the options say: [`Deployment::with_activations`] says otherwise.
     ///
     /// # Errors
     ///
@@ -71,12 +85,24 @@ impl Deployment {
         session.run(&inputs)?;
         let steps = session.steps().into_iter();
         let steps = steps.filter(|step| step.precision == precision);
-        let nodes: BTreeSet<String> = steps.map(|step| step.name).collect();
+        let steps: BTreeSet<String> = steps.map(|step| step.name).collect();
+        let nodes = bound.nodes().iter().filter_map(|node| {
+            let x = node.inputs.first().copied().flatten()?;
+            let extent = bound.value(x).ty.shape.first().copied().unwrap_or(1);
+            steps
+                .contains(&node.name)
+                .then(|| (node.name.clone(), extent))
+        });
+        let nodes: BTreeMap<String, usize> = nodes.collect();
         if nodes.is_empty() {
             return Err(TrainError::NoRounding { precision });
         }
         let deployment = Self {
-            rounded: Some((precision, nodes)),
+            rounded: Some(Rounded {
+                precision,
+                nodes,
+                activations: Activations::Exact,
+            }),
         };
         deployment.hold_against_engine(graph, precision, &inputs, &options)?;
         Ok(deployment)
@@ -119,9 +145,76 @@ impl Deployment {
         Ok(())
     }
 
+    /// The same network with activations that enter layers of that format as they are, or rounded as the engine rounds them in a run of inputs of
+    /// the shapes that it was planned for: where a batch has more samples than those, each such run has a scale of its own. A network
+    /// whose weights stay as they are has its activations so too.
+    #[must_use]
+    pub fn with_activations(mut self, activations: Activations) -> Self {
+        if let Some(rounded) = &mut self.rounded {
+            rounded.activations = activations;
+        }
+        self
+    }
+
     /// The format; nothing if weights stay as they are.
     pub fn precision(&self) -> Option<Precision> {
-        self.rounded.as_ref().map(|(precision, _)| *precision)
+        self.rounded.as_ref().map(|rounded| rounded.precision)
+    }
+
+    /// How activations enter layers of that format.
+    pub fn activations(&self) -> Activations {
+        let rounded = self.rounded.as_ref();
+        rounded.map_or(Activations::Exact, |rounded| rounded.activations)
+    }
+
+    /// What the layers of a graph read rounded, by their nodes. The graph gets the values, and whoever writes its nodes anew the operators.
+    pub(super) fn operands(&self, graph: &mut Graph, layers: &[Layer]) -> Operands {
+        let mut operands = Operands::new();
+        let Some(rounded) = &self.rounded else {
+            return operands;
+        };
+        if rounded.activations == Activations::Exact {
+            return operands;
+        }
+        let format = match rounded.precision {
+            Precision::Fp4 => ActivationFormat::Nvfp4,
+            _ => ActivationFormat::E4m3,
+        };
+        let mut names: BTreeSet<String> = graph.values.iter().map(|v| v.name.clone()).collect();
+        let mut made: BTreeMap<(ValueId, i64, usize), ValueId> = BTreeMap::new();
+        for layer in layers {
+            let axis = match layer.form {
+                Form::Linear { .. } => -1,
+                Form::Conv(_) => 1,
+            };
+            for &position in &layer.nodes {
+                let node = &graph.nodes[position];
+                let (Some(&together), Some(x)) = (rounded.nodes.get(&node.name), node.inputs[0])
+                else {
+                    continue;
+                };
+                let to = *made.entry((x, axis, together)).or_insert_with(|| {
+                    let mut name = format!("{}.rounded", graph.value(x).name);
+                    while !names.insert(name.clone()) {
+                        name.push('_');
+                    }
+                    graph.add_value(Value {
+                        name,
+                        dtype: None,
+                        shape: None,
+                        constant: None,
+                    })
+                });
+                let op = RoundedActivations {
+                    format,
+                    axis,
+                    together: together.max(1),
+                    scale: None,
+                };
+                operands.insert(position, RoundedOperand { op, x, to });
+            }
+        }
+        operands
     }
 
     /// What rounds the weight of a layer, if it is rounded.
@@ -130,10 +223,13 @@ impl Deployment {
     ///
     /// [`TrainError::FoldedBehind`] if the engine folds what stands behind the layer into its weight, and rounds that.
     pub(super) fn rounding(&self, graph: &Graph, layer: &Layer) -> Result<Option<Rounding>> {
-        let Some((precision, nodes)) = &self.rounded else {
+        let Some(Rounded {
+            precision, nodes, ..
+        }) = &self.rounded
+        else {
             return Ok(None);
         };
-        let named = |&node: &usize| nodes.contains(&graph.nodes[node].name);
+        let named = |&node: &usize| nodes.contains_key(&graph.nodes[node].name);
         if !layer.nodes.iter().any(named) {
             return Ok(None);
         }
@@ -162,6 +258,17 @@ impl Deployment {
         }
         Ok(Some(Rounding::new(*precision)))
     }
+}
+
+/// What nodes read rounded, by their positions.
+pub(super) type Operands = BTreeMap<usize, RoundedOperand>;
+
+/// An operand, and the value that is it rounded; several nodes may have the same.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RoundedOperand {
+    pub(super) op: RoundedActivations,
+    pub(super) x: ValueId,
+    pub(super) to: ValueId,
 }
 
 /// The network with what its layers give as further outputs: each is then a step of its own, under its own name.

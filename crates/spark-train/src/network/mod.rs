@@ -30,6 +30,7 @@ use candle_core::{DType, Device, Tensor as Candle, Var};
 use spark_dora::optim::Gradients;
 use spark_dora::{Adapter, DoraConfig, DoraError, NetworkReport};
 use spark_onnx::Precision;
+use spark_onnx::precision::Activations;
 use spark_onnx_graph::Tensor;
 use spark_onnx_graph::graph::{Graph, ValueId};
 
@@ -118,6 +119,10 @@ pub struct AdaptedNetwork {
     ports: Vec<Port>,
     /// What weights are rounded to.
     precision: Option<Precision>,
+    /// How activations enter layers of that format.
+    activations: Activations,
+    /// Values that the graph of training has in common with the other.
+    n_common_values: usize,
 }
 
 impl fmt::Debug for AdaptedNetwork {
@@ -149,7 +154,7 @@ impl AdaptedNetwork {
         Self::deployed(graph, config, &Deployment::exact())
     }
 
-    /// The same of a network that will be run with rounded weights, which training then sees.
+    /// The same of a network that will be run with rounded weights, and maybe activations, which training then sees.
     ///
     /// # Errors
     ///
@@ -209,15 +214,17 @@ impl AdaptedNetwork {
                 });
             }
         }
+        let operands = deployment.operands(&mut batched, &layers);
+        let n_common_values = batched.values.len();
         let drops = adapter.config().lora_dropout != 0.0;
         let dropping = match drops {
             true => {
-                let written = rewrite(batched.clone(), &sites, true)?;
+                let written = rewrite(batched.clone(), &sites, &operands, true)?;
                 written.pass.map(|pass| (written.graph, pass))
             }
             false => None,
         };
-        let Rewritten { graph, ports, .. } = rewrite(batched, &sites, false)?;
+        let Rewritten { graph, ports, .. } = rewrite(batched, &sites, &operands, false)?;
         drop(sites);
         Ok(Self {
             base,
@@ -228,6 +235,8 @@ impl AdaptedNetwork {
             dropping,
             ports,
             precision: deployment.precision(),
+            activations: deployment.activations(),
+            n_common_values,
         })
     }
 
@@ -330,9 +339,9 @@ impl AdaptedNetwork {
             let of_graph = factors(graph, Some(*pass));
             let (trunk, read) = trunk::cut(graph, (&of_graph, &kept), of_one)?;
             same = Some(trunk);
-            // Values of the base are the same in both.
+            // Those that were there before adapters were written are the same in both.
             kept = read
-                .range(..ValueId(self.base.values.len()))
+                .range(..ValueId(self.n_common_values))
                 .copied()
                 .collect();
         }
@@ -383,6 +392,10 @@ impl AdaptedNetwork {
             "precision of weights".to_owned(),
             precision.unwrap_or_else(|| "exact".to_owned()),
         ));
+        // Runs that were begun before there was a choice have no such line.
+        if self.activations == Activations::Quantised {
+            named.push(("activations".to_owned(), "rounded".to_owned()));
+        }
         named
     }
 

@@ -6,6 +6,7 @@
 //! formed      y = conv(x, (W + B A) * g) + b          in groups, which share A, and with windows of 1 x 1
 //! whole       y = conv(x, W) + b, x W + b             W and b are inputs, as is the weight of a layer that is rounded
 //! biased      as above                                b is an input
+//! rounded     x is rounded in front of any of these, where the engine rounds it; layers that read the same share that
 //! ```
 //!
 //! A weight is formed where it is small beside what it computes: pictures have many pixels, and a pass over them more costs more.
@@ -23,7 +24,7 @@ use spark_onnx_graph::graph::{
 };
 use spark_onnx_graph::{DType, Tensor};
 
-use super::deployment::Rounding;
+use super::deployment::{Operands, Rounding};
 use super::formed::Formed;
 use super::layer::{Adapted, Trained, variable};
 use super::layers::{Form, Layer};
@@ -49,8 +50,13 @@ pub(super) struct Rewritten {
     pub(super) pass: Option<ValueId>,
 }
 
-/// Writes the adapters into a graph, which drops what their layers read or does not.
-pub(super) fn rewrite(mut graph: Graph, sites: &[Site<'_>], drops: bool) -> Result<Rewritten> {
+/// Writes the adapters into a graph, which drops what their layers read or does not, and what rounds operands.
+pub(super) fn rewrite(
+    mut graph: Graph,
+    sites: &[Site<'_>],
+    operands: &Operands,
+    drops: bool,
+) -> Result<Rewritten> {
     let nodes = std::mem::take(&mut graph.nodes);
     let names = graph.values.iter().map(|value| value.name.clone());
     let names = names.chain(nodes.iter().map(|node| node.name.clone()));
@@ -77,9 +83,17 @@ pub(super) fn rewrite(mut graph: Graph, sites: &[Site<'_>], drops: bool) -> Resu
         trained.is_none_or(|(site, inputs, _)| inputs.keeps_both() && writer.is_formed(site.layer))
     });
     let folded: BTreeSet<usize> = norms.values().map(|norm| norm.position).collect();
-    for (position, node) in nodes.into_iter().enumerate() {
+    let mut rounded: BTreeSet<ValueId> = BTreeSet::new();
+    for (position, mut node) in nodes.into_iter().enumerate() {
         if folded.contains(&position) {
             continue;
+        }
+        if let Some(operand) = operands.get(&position) {
+            if rounded.insert(operand.to) {
+                let name = format!("{}.rounded", node.name);
+                writer.op(name, operand.op, &[operand.x], Some(operand.to));
+            }
+            node.inputs[0] = Some(operand.to);
         }
         let norm = norms.get(&position);
         match by_node.get(&position) {

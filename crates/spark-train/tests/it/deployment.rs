@@ -14,7 +14,7 @@ use spark_train::{
     AdaptedNetwork, Deployment, Evaluation, OutputHeads, TrainError, TrainingStep, layers,
 };
 
-fn heads(output: &str, len: usize) -> OutputHeads {
+pub(crate) fn heads(output: &str, len: usize) -> OutputHeads {
     OutputHeads {
         output: output.to_owned(),
         heads: vec![Head {
@@ -26,12 +26,12 @@ fn heads(output: &str, len: usize) -> OutputHeads {
     }
 }
 
-fn known(shape: &[usize]) -> Vec<Dim> {
+pub(crate) fn known(shape: &[usize]) -> Vec<Dim> {
     shape.iter().map(|&extent| Dim::Known(extent)).collect()
 }
 
 /// Numbers that E2M1 has, with 6 in every block of 16: rounding to NVFP4 leaves them.
-fn of_four_bits(n: usize, seed: u64) -> Vec<f32> {
+pub(crate) fn of_four_bits(n: usize, seed: u64) -> Vec<f32> {
     let steps = [0.5, 1.0, 1.5, 2.0, 3.0, 4.0, -0.5, -1.0, -2.0, -3.0];
     let values = numbers(n, seed).into_iter().enumerate();
     let of = |(at, x): (usize, f32)| match at % 16 {
@@ -41,10 +41,14 @@ fn of_four_bits(n: usize, seed: u64) -> Vec<f32> {
     values.map(of).collect()
 }
 
-/// A 3x3 and a 1x1 convolution, and a product.
+/// A 3x3 and a 1x1 convolution, and a product, of two samples.
 fn network() -> Graph {
+    network_of(2)
+}
+
+pub(crate) fn network_of(n: usize) -> Graph {
     let mut graph = Graph::default();
-    let x = graph.add_input("x", DType::F32, known(&[2, 16, 6, 5]));
+    let x = graph.add_input("x", DType::F32, known(&[n, 16, 6, 5]));
     let conv = |padding| Conv {
         strides: Vec::new(),
         dilations: Vec::new(),
@@ -83,13 +87,13 @@ fn network() -> Graph {
     graph
 }
 
-fn x() -> Tensor {
+pub(crate) fn x() -> Tensor {
     // Small, so that no Tanh is full.
     let x = numbers(2 * 16 * 6 * 5, 7).into_iter().map(|x| 0.01 * x);
     Tensor::from_f32([2, 16, 6, 5], x.collect()).expect("fits")
 }
 
-fn off(got: &[f32], want: &[f32]) -> f32 {
+pub(crate) fn off(got: &[f32], want: &[f32]) -> f32 {
     let scale = want.iter().fold(1e-6f32, |m, v| m.max(v.abs()));
     let pairs = got.iter().zip(want);
     pairs.fold(0.0, |m: f32, (g, w)| m.max((g - w).abs())) / scale

@@ -1,5 +1,6 @@
 //! Networks under adapters: what the engine computes against candle's layers and gradients.
 
+mod activations;
 mod calibrated;
 mod deployment;
 mod driver_monitoring;

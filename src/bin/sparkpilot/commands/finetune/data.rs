@@ -209,12 +209,18 @@ impl Material {
     }
 }
 
-/// How weights are rounded where the network will be run.
+/// How weights, and maybe activations, are rounded where the network will be run.
 pub(crate) fn deployment(run: &Run, graph: &Graph) -> Result<Deployment, Box<dyn Error>> {
-    Ok(match run.options.qat {
+    let deployment = match run.options.qat {
         None => Deployment::exact(),
         Some(format) => Deployment::new(graph, precision(format), &[], &RunOptions::new())?,
-    })
+    };
+    Ok(
+        deployment.with_activations(match run.options.qat_activations {
+            true => Activations::Quantised,
+            false => Activations::Exact,
+        }),
+    )
 }
 
 /// How a network is run without an adapter.
@@ -223,7 +229,7 @@ pub(crate) fn options(deployment: &Deployment) -> RunOptions {
         None => RunOptions::new().with_precision(Precision::Fp32),
         Some(precision) => RunOptions::new()
             .with_precision(precision)
-            .with_activations(Activations::Exact),
+            .with_activations(deployment.activations()),
     }
 }
 

@@ -185,6 +185,7 @@ fn json(
         "schema": "spark-finetune/2",
         "model": run.options.model.display().to_string(),
         "qat": judged.precision.map(|precision| precision.to_string()),
+        "qat_activations": run.options.qat_activations,
         "frames": judged.n_training,
         "held_back": judged.n_held_back,
         "root_mean_square": errors(&result.all),

@@ -41,6 +41,10 @@ pub(crate) struct Options {
     /// Precision of the weights that the tuned network will be run in, which training sees
     #[arg(long, value_enum, value_name = "PRECISION")]
     pub(crate) qat: Option<Format>,
+    /// Training sees how activations are rounded to that precision too, as tensor cores take them; without, they stay as they are. Needs --qat
+    #[arg(long, requires = "qat")]
+    #[serde(default)]
+    pub(crate) qat_activations: bool,
     /// Round weights for what they meet on so many of the frames trained on, and begin with those; needs --qat
     #[arg(long, value_name = "N", value_parser = count(1, 1_000_000), requires = "qat")]
     #[serde(default)]
