@@ -145,9 +145,11 @@ fn the_whole_network_is_that_of_the_engine_beside_what_rounding_changes() {
         let (engine, exact) = (of(Activations::Quantised), of(Activations::Exact));
         let apart = root_mean_square(&trained, &engine);
         let rounding = root_mean_square(&engine, &exact);
-        println!("{precision}: {apart:e} apart, rounding changes {rounding:e}");
         assert!(rounding > 0.0, "{precision}: nothing is rounded");
-        assert!(apart < 0.1 * rounding, "{precision}: {apart:e}");
+        assert!(
+            apart < 0.1 * rounding,
+            "{precision}: {apart:e} of {rounding:e}"
+        );
     }
 }
 
@@ -254,7 +256,6 @@ fn training_lessens_the_error_of_the_engine_with_rounded_activations() {
     }
     let before = error(network.base());
     let after = error(&network.merged().expect("merges").graph);
-    println!("{before:e} before, {after:e} after");
     assert!(after < 0.7 * before, "{before:e} before, {after:e} after");
 }
 
