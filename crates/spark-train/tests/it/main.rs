@@ -17,3 +17,4 @@ mod shared;
 mod stored;
 mod trainer;
 mod trunk;
+mod waiting;
