@@ -352,9 +352,9 @@ impl<'d> Trainer<'d> {
                 } => {
                     fast = deviation;
                     in_a_row = 0;
-                    self.progress.made += 1;
+                    self.progress.made = self.progress.made.saturating_add(1);
                     self.progress.sum += loss;
-                    self.progress.count += 1;
+                    self.progress.count = self.progress.count.saturating_add(1);
                     let done = self.progress.step - started.1;
                     let left = (total - self.progress.step) as f64 / done as f64;
                     let left = started.0.elapsed().as_secs_f64() * left;
@@ -586,7 +586,7 @@ impl<'d> Trainer<'d> {
             self.progress.best = Some((loss, self.progress.step));
             self.progress.waited = 0;
         } else {
-            self.progress.waited += 1;
+            self.progress.waited = self.progress.waited.saturating_add(1);
         }
         Ok(Event::Epoch {
             epoch,

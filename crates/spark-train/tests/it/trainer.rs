@@ -1,6 +1,5 @@
 //! Runs of training: what they learn, that they go on where they were, and what they refuse.
 
-use std::error::Error;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -18,7 +17,7 @@ use spark_train::{
 };
 use tempfile::tempdir;
 
-const SAMPLES: usize = 22;
+pub(crate) const SAMPLES: usize = 22;
 
 /// Two layers; the adapter is on both.
 pub(crate) fn network(seed: u64) -> AdaptedNetwork {
@@ -759,53 +758,4 @@ fn a_run_with_results_that_are_computed_again_goes_on_with_them() {
 /// What does not hang on the time.
 fn came_to(outcome: &Outcome) -> (u64, Option<(f64, u64)>, Ended) {
     (outcome.steps, outcome.best, outcome.ended)
-}
-
-/// Samples that take their time.
-struct Slow(Vec<Sample>, Duration);
-
-impl Samples for Slow {
-    fn len(&self) -> usize {
-        self.0.as_slice().len()
-    }
-
-    fn sample(&self, index: usize) -> Result<Sample, Box<dyn Error + Send + Sync>> {
-        std::thread::sleep(self.1);
-        self.0.sample(index)
-    }
-}
-
-#[test]
-fn waiting_for_samples_is_told_by_step_and_by_run() {
-    let run = |pause: Duration| {
-        let slow = Slow(samples(SAMPLES, 100), pause);
-        let settings = TrainerSettings {
-            max_steps: Some(4),
-            ..settings(None)
-        };
-        let trainer = Trainer::new(
-            network(1),
-            heads(),
-            &slow,
-            None,
-            settings,
-            RunOptions::new(),
-        );
-        let mut of_steps = Vec::new();
-        let outcome = trainer.expect("settings").run(&mut |event: &Event| {
-            if let Event::Step { waiting, .. } = event {
-                of_steps.push(*waiting);
-            }
-            Go::On
-        });
-        (outcome.expect("runs").waiting, of_steps)
-    };
-    let (quick, _) = run(Duration::ZERO);
-    let (slow, of_steps) = run(Duration::from_millis(100));
-    assert_eq!(of_steps.len(), 4);
-    let least = of_steps.iter().copied().fold(1.0, f64::min);
-    let most = of_steps.iter().copied().fold(0.0, f64::max);
-    assert!(least <= slow && slow <= most, "{slow}, of {of_steps:?}");
-    // Some milliseconds of computing beside 600 of waiting.
-    assert!(quick < slow && slow > 0.5 && most <= 1.0, "{quick} {slow}");
 }

@@ -24,8 +24,8 @@ pub(crate) struct Arguments {
     /// Print the list as JSON (schema sparkpilot-zoo/1)
     #[arg(long, conflicts_with = "folder")]
     json: bool,
-    /// Seed of the weights
-    #[arg(long, default_value_t = 0, value_name = "N")]
+    /// Seed of the weights that are written
+    #[arg(long, default_value_t = 0, value_name = "N", requires = "folder")]
     seed: u64,
 }
 
