@@ -158,6 +158,8 @@ pub(crate) fn run(workspace: &Workspace) -> Result<(), Error> {
         let mut test = cargo(&["test", "--target", TARGET, "-Zfeature-unification"]);
         test.args(["--config", "resolver.feature-unification=\"workspace\""]);
         test.env("RUSTC_BOOTSTRAP", "1");
+        // A folder of its own: build scripts are run anew where that variable changes, and all that stands on them is built anew.
+        test.env("CARGO_TARGET_DIR", &libraries);
         test.args(["--config", "profile.dev.package.\"*\".opt-level=0"]);
         test.args(["--config", "profile.test.debug=0"]);
         unoptimised(&mut test, AWAITED_BY_NONE);

@@ -134,7 +134,7 @@ pub enum SimError {
         /// What is wrong with it.
         reason: &'static str,
     },
-    /// A search varies a parameter within two bounds.
+    /// A search or a sweep varies a parameter twice.
     #[error("{parameter} is varied twice, and one would undo the other")]
     VariedTwice {
         /// What is varied.

@@ -133,18 +133,7 @@ impl Search {
                 return Err(SimError::OutOfRange { what, got, want });
             }
         }
-        let mut varied = self
-            .bounds
-            .iter()
-            .map(|(parameter, _)| parameter)
-            .enumerate();
-        if let Some((_, twice)) = varied.find(|(at, it)| {
-            let mut before = self.bounds.iter().take(*at);
-            before.any(|(other, _)| other == *it)
-        }) {
-            let parameter = format!("{twice:?}");
-            return Err(SimError::VariedTwice { parameter });
-        }
+        Parameter::refuse_twice(self.bounds.iter().map(|(parameter, _)| *parameter))?;
         if let Some((_, bad)) = self.bounds.iter().find(|(_, bounds)| !ordered(*bounds)) {
             return Err(SimError::OutOfRange {
                 what: "lower bound of a search",

@@ -147,6 +147,19 @@ impl Parameter {
         is_empty.then_some(lacks)
     }
 
+    /// Refuses a parameter that is varied twice, of which one would undo the other.
+    pub(super) fn refuse_twice(varied: impl Iterator<Item = Self>) -> Result<(), SimError> {
+        let mut before = Vec::new();
+        for parameter in varied {
+            if before.contains(&parameter) {
+                let parameter = format!("{parameter:?}");
+                return Err(SimError::VariedTwice { parameter });
+            }
+            before.push(parameter);
+        }
+        Ok(())
+    }
+
     /// The bounds of values that there are: whole numbers of an index.
     pub(super) fn within(self, [low, high]: [f64; 2]) -> [f64; 2] {
         match self {
@@ -291,14 +304,7 @@ impl Sweep {
             let mut values = axis.values.iter();
             values.try_for_each(|value| parameter.check(*value))?;
         }
-        let mut axes = self.axes.iter().enumerate();
-        if let Some((_, twice)) = axes.find(|(at, axis)| {
-            let mut before = self.axes[..*at].iter();
-            before.any(|other| other.parameter == axis.parameter)
-        }) {
-            let parameter = format!("{:?}", twice.parameter);
-            return Err(SimError::VariedTwice { parameter });
-        }
+        Parameter::refuse_twice(self.axes.iter().map(|axis| axis.parameter))?;
         let product = self
             .axes
             .iter()
