@@ -49,7 +49,7 @@ fn on_threads(
         mut beside,
         factors,
     } = tridiagonal(&mut matrix, n, threads);
-    let rotations = rotated(&mut diagonal, &mut beside);
+    let sweeps = rotated(&mut diagonal, &mut beside);
     let mut order: Vec<usize> = (0..n).collect();
     order.sort_by(|&a, &b| diagonal[b].total_cmp(&diagonal[a]));
 
@@ -58,8 +58,8 @@ fn on_threads(
     for (vector, &place) in order[..count].iter().enumerate() {
         by_place[place * count + vector] = 1.0;
     }
-    for rotation in rotations.iter().rev() {
-        rotation.turn(&mut by_place, count);
+    for sweep in sweeps.iter().rev() {
+        sweep.turn_back(&mut by_place, count);
     }
     for (k, &factor) in factors.iter().enumerate().rev() {
         let reflection = &matrix[k * n + k + 1..(k + 1) * n];
@@ -161,28 +161,31 @@ fn reflect(by_place: &mut [f64], count: usize, v: &[f64], factor: f64) {
     }
 }
 
-/// Turns places `at` and `at + 1`.
-struct Rotation {
-    at: usize,
-    cosine: f64,
-    sine: f64,
+/// Rotations of one step: the first turns places `end - 1` and `end`, each other one those in front of it.
+struct Sweep {
+    end: usize,
+    /// Cosine and sine.
+    turns: Vec<[f64; 2]>,
 }
 
-impl Rotation {
-    fn turn(&self, by_place: &mut [f64], count: usize) {
-        let both = &mut by_place[self.at * count..][..2 * count];
-        let (one, other) = both.split_at_mut(count);
-        for (x, y) in one.iter_mut().zip(other) {
-            let (before, behind) = (*x, *y);
-            *x = self.cosine * before + self.sine * behind;
-            *y = self.cosine * behind - self.sine * before;
+impl Sweep {
+    /// Turns all vectors by the last rotation first.
+    fn turn_back(&self, by_place: &mut [f64], count: usize) {
+        for (nth, [cosine, sine]) in self.turns.iter().enumerate().rev() {
+            let both = &mut by_place[(self.end - 1 - nth) * count..][..2 * count];
+            let (one, other) = both.split_at_mut(count);
+            for (x, y) in one.iter_mut().zip(other) {
+                let (before, behind) = (*x, *y);
+                *x = cosine * before + sine * behind;
+                *y = cosine * behind - sine * before;
+            }
         }
     }
 }
 
-/// Makes a tridiagonal matrix diagonal; by which rotations.
-fn rotated(diagonal: &mut [f64], beside: &mut [f64]) -> Vec<Rotation> {
-    let mut rotations = Vec::new();
+/// Makes a tridiagonal matrix diagonal; by which sweeps.
+fn rotated(diagonal: &mut [f64], beside: &mut [f64]) -> Vec<Sweep> {
+    let mut sweeps = Vec::new();
     let is_zero = |d: &[f64], e: &[f64], i: usize| {
         // The matrix's largest element was 1, so that the square is far below its rounding.
         let near = d[i].abs() + d[i + 1].abs() + f64::EPSILON;
@@ -196,19 +199,16 @@ fn rotated(diagonal: &mut [f64], beside: &mut [f64]) -> Vec<Rotation> {
             if end == first {
                 break;
             }
-            step(diagonal, beside, (first, end), &mut rotations);
+            let turns = step(diagonal, beside, (first, end));
+            sweeps.push(Sweep { end, turns });
         }
     }
-    rotations
+    sweeps
 }
 
 /// One implicit step between `first` and `end`, from the end to the front.
-fn step(
-    diagonal: &mut [f64],
-    beside: &mut [f64],
-    (first, end): (usize, usize),
-    rotations: &mut Vec<Rotation>,
-) {
+fn step(diagonal: &mut [f64], beside: &mut [f64], (first, end): (usize, usize)) -> Vec<[f64; 2]> {
+    let mut turns = Vec::with_capacity(end - first);
     let half = (diagonal[first + 1] - diagonal[first]) / (2.0 * beside[first]);
     let root = half.hypot(1.0);
     let mut g = diagonal[end] - diagonal[first] + beside[first] / (half + root.copysign(half));
@@ -222,7 +222,7 @@ fn step(
             // The part in front fell off by itself.
             diagonal[i + 1] -= moved;
             beside[end] = 0.0;
-            return;
+            return turns;
         }
         (sine, cosine) = (f / r, g / r);
         g = diagonal[i + 1] - moved;
@@ -230,15 +230,12 @@ fn step(
         moved = sine * r;
         diagonal[i + 1] = g + moved;
         g = cosine * r - b;
-        rotations.push(Rotation {
-            at: i,
-            cosine,
-            sine,
-        });
+        turns.push([cosine, sine]);
     }
     diagonal[first] -= moved;
     beside[first] = g;
     beside[end] = 0.0;
+    turns
 }
 
 #[cfg(test)]
