@@ -11,7 +11,8 @@
 use candle_core::{DType, Device, Tensor, Var};
 use serde_json::json;
 
-use super::{Directions, ExplainedVariance};
+use super::directions::Directions;
+use super::variance::ExplainedVariance;
 use crate::adapter::Adapter;
 use crate::base::check_shape;
 use crate::config::LayerConfig;
@@ -107,7 +108,7 @@ impl ExplainedVariance {
                 continue;
             }
             with_a.push(name);
-            match (is_linear(factors), self.layers.contains_key(name)) {
+            match (is_linear(factors), self.knows(name)) {
                 (true, true) => self.check(name, config, factors)?,
                 (true, false) => unseen.push(name.to_owned()),
                 (false, true) => return Err(unsupported(name, "it is for linear layers only")),

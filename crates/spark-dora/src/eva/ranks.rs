@@ -10,8 +10,8 @@
 //! `_get_rank_distribution` and `_load_eva_state_dict` of PEFT 0.21.2. Of equal shares the earlier direction is taken, then the
 //! layer that comes first by name; PEFT leaves that to a sort. A layer without ranks is no longer adapted, there as here.
 
-use super::ExplainedVariance;
 use super::beginning::is_linear;
+use super::variance::ExplainedVariance;
 use crate::adapter::{Adapter, pattern};
 use crate::config::{DoraConfig, Patterns, Targets, escape};
 use crate::error::Result;
