@@ -53,8 +53,8 @@ pub(super) fn is_linear(factors: &Factors) -> bool {
 }
 
 impl ExplainedVariance {
-    /// Sets A of every linear layer of the adapter to the directions of its inputs. B is zero and stays so: each layer computes what its
-    /// base does, bit for bit. The adapter's settings say so from here on, as PEFT's do: `init_lora_weights` is `eva`.
+    /// Sets A of every linear layer of the adapter to the directions of its inputs. B is zero and stays so: each layer computes what it
+    /// did before, bit for bit. The adapter's settings say so from here on, as PEFT's do: `init_lora_weights` is `eva`.
     ///
     /// # Errors
     ///

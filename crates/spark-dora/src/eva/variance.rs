@@ -53,7 +53,7 @@ impl Default for EvaSettings {
 ///
 /// ```
 /// use candle_core::{DType, Device, Tensor};
-/// use candle_nn::{Linear, Module};
+/// use candle_nn::Linear;
 /// use spark_dora::{Adapter, DoraConfig, EvaSettings, ExplainedVariance};
 ///
 /// let base = Linear::new(Tensor::randn(0f32, 1.0, (4, 3), &Device::Cpu)?, None);
@@ -69,7 +69,8 @@ impl Default for EvaSettings {
 /// let a = adapter.factors("fc").and_then(|factors| factors.a()).expect("it has an A");
 /// let a = a.flatten_all()?.to_vec1::<f32>()?;
 /// assert!(a.iter().zip([0.0, 0.6, 0.8]).all(|(a, want)| (a - want).abs() < 1e-6));
-/// assert_eq!(layer.forward(&x)?.to_vec2::<f32>()?, base.forward(&x)?.to_vec2::<f32>()?);
+/// let merged = layer.adapted().expect("it was adapted").merge()?.layer;
+/// assert_eq!(merged.weight().to_vec2::<f32>()?, base.weight().to_vec2::<f32>()?); // B is zero
 /// # Ok::<(), spark_dora::DoraError>(())
 /// ```
 #[derive(Debug, Clone)]
