@@ -33,10 +33,11 @@ pub fn read(path: &Path, model: &str, graph: &Graph) -> Result<Vec<Inputs>, Benc
         };
         match kind {
             "in" => {
-                _ = cases
-                    .entry(number)
-                    .or_default()
-                    .insert(port.to_owned(), tensor)
+                let case = cases.entry(number).or_default();
+                if case.insert(port.to_owned(), tensor).is_some() {
+                    let reason = format!("case {number} has `{port}` twice, once as `{name}`");
+                    return Err(misfit(reason));
+                }
             }
             "out" | "out64" => {}
             _ => return Err(misfit(format!("tensor `{name}` is not named caseN/in/..."))),

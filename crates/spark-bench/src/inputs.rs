@@ -24,6 +24,9 @@ use spark_openpilot::zoo::Stream;
 use crate::error::BenchError;
 use crate::tensor_file::{self, TensorMap, Tensors};
 
+/// Most elements of an input that is made up: 2 GiB while it is, far more than any camera gives.
+const MOST_ELEMENTS: usize = 1 << 28;
+
 /// Inputs by name, in the order of the graph.
 pub type Inputs = Vec<(String, Tensor)>;
 
@@ -35,12 +38,13 @@ pub(crate) fn borrowed(inputs: &Inputs) -> Vec<(&str, &Tensor)> {
         .collect()
 }
 
-/// Made-up inputs for `graph`, called `model`, and what the user should know about them.
-/// The same name, graph and seed give the same inputs on every machine.
+/// Made-up inputs for `graph`, and what the user should know about them, in which it is called `model`.
+/// The same graph and seed give the same inputs on every machine, whatever a file of it is called; of two networks whose graphs have
+/// names of their own the inputs differ.
 ///
 /// # Errors
 ///
-/// [`BenchError::NoDefaultInput`] for an input without declared type or shape.
+/// [`BenchError::NoDefaultInput`] for an input without declared type or shape, or of more than 2^28 elements.
 pub fn made_up(model: &str, graph: &Graph, seed: u64) -> Result<(Inputs, Vec<String>), BenchError> {
     let mut notes = Vec::new();
     let mut inputs = Inputs::new();
@@ -56,9 +60,9 @@ pub fn made_up(model: &str, graph: &Graph, seed: u64) -> Result<(Inputs, Vec<Str
                 value.name
             ));
         }
-        let stream = Stream::new(seed, &format!("{model}/{}", value.name));
-        let n =
-            spark_onnx::tensor::checked_elements(&shape).ok_or_else(|| no_default(model, value))?;
+        let stream = Stream::new(seed, &format!("{}/{}", graph.name, value.name));
+        let n = spark_onnx::tensor::checked_elements(&shape).filter(|n| *n <= MOST_ELEMENTS);
+        let n = n.ok_or_else(|| no_default(model, value))?;
         let tensor = if dtype == DType::U8 {
             let bytes = (0..n as u64).map(|i| stream.bits(i) as u8).collect();
             Tensor::new(shape, TensorData::U8(bytes))
@@ -309,12 +313,14 @@ mod tests {
     }
 
     #[test]
-    fn the_seed_and_the_model_decide() {
-        let graph = graph(&[("img", DType::U8, &[Dim::Known(64)])]);
-        let bytes = |model, seed| made_up(model, &graph, seed).expect("declared").0;
-        assert_eq!(bytes("a", 1), bytes("a", 1));
-        assert_ne!(bytes("a", 1), bytes("a", 2));
-        assert_ne!(bytes("a", 1), bytes("b", 1));
+    fn the_seed_and_the_graph_decide() {
+        let mut graph = graph(&[("img", DType::U8, &[Dim::Known(64)])]);
+        let bytes = |graph: &Graph, model, seed| made_up(model, graph, seed).expect("declared").0;
+        let first = bytes(&graph, "a", 1);
+        assert_eq!(bytes(&graph, "b", 1), first, "a file that was copied");
+        assert_ne!(bytes(&graph, "a", 2), first);
+        graph.name = "another".to_owned();
+        assert_ne!(bytes(&graph, "a", 1), first);
     }
 
     #[test]
@@ -333,6 +339,8 @@ mod tests {
         assert!(made_up("m", &undeclared, 0).is_err());
         let absurd = graph(&[("x", DType::F32, &[Dim::Known(1 << 40), Dim::Known(1 << 40)])]);
         assert!(made_up("m", &absurd, 0).is_err());
+        let large = graph(&[("x", DType::F32, &[Dim::Known(1 << 31)])]);
+        assert!(made_up("m", &large, 0).is_err());
     }
 
     #[test]

@@ -10,6 +10,7 @@
 //!
 //! files        safetensors, .npy, .npz --read_tensors--> TensorMap --tensors_to_bytes--> the same
 //! Graph        --network_picture--> boxes and edges as SVG
+//! a seed       --write_zoo--> the zoo's networks as ONNX files
 //! ```
 //!
 //! A precision or device that cannot be had is listed as refused, with the reason the
@@ -55,6 +56,7 @@ mod statistics;
 pub mod table;
 mod tensor_file;
 mod trace;
+mod zoo;
 
 pub use accuracy::Accuracy;
 pub use batches::read as read_batches;
@@ -82,6 +84,7 @@ pub use tensor_file::{
     TensorFormat, TensorMap, read as read_tensors, to_bytes as tensors_to_bytes,
     write as write_tensors,
 };
+pub use zoo::write as write_zoo;
 
 /// The README's example, so that it is compiled and run with the others.
 #[cfg(doctest)]

@@ -121,12 +121,16 @@ pub(crate) fn candidates(options: &BenchOptions) -> Result<Vec<Candidate>, Bench
         .collect())
 }
 
-/// A name for each file: its own without extension. Where a file before has that name, the first
+/// A name for each file: its own without extension, with `_` for what is no character of a line. Where a file before has that name, the first
 /// number that makes a name which no other file has follows it.
 fn names(files: &[PathBuf]) -> Vec<String> {
     let stem = |path: &PathBuf| {
         let stem = path.file_stem().unwrap_or_default();
-        stem.to_string_lossy().into_owned()
+        let of_line = |c: char| if c.is_control() { '_' } else { c };
+        stem.to_string_lossy()
+            .chars()
+            .map(of_line)
+            .collect::<String>()
     };
     let mut taken: BTreeSet<String> = files.iter().map(stem).collect();
     let mut seen = BTreeSet::new();
@@ -171,6 +175,7 @@ mod tests {
         };
         check(&["a/m.onnx", "b/m.onnx", "m.onnx"], &["m", "m_2", "m_3"]);
         check(&["a/m.onnx", "m_2.onnx", "b/m.onnx"], &["m", "m_2", "m_3"]);
+        check(&["a\nb.onnx", "a\tb.onnx"], &["a_b", "a_b_2"]);
         check(&["a/m.onnx", "b/m.onnx", "m_2.onnx"], &["m", "m_3", "m_2"]);
         let twice = ["m.onnx", "m.onnx", "m_2.onnx", "m_2.onnx"];
         check(&twice, &["m", "m_3", "m_2", "m_2_2"]);

@@ -4,6 +4,8 @@
 //! W' = g (W + s B A)     formed in f64, rounded once to the base's type; the base is not touched
 //! ```
 //!
+//! The norms in `g` are of the variables' type, as the layer has them: with f32 variables a weight is off by their rounding, 1e-7 of it.
+//!
 //! Taking an adapter off again needs no arithmetic: an adapted layer keeps its base (`base()`). From
 //! merged weights alone it cannot be done, since the norms of `W + s B A` are not in them.
 

@@ -140,6 +140,14 @@ pub enum SimError {
         /// What is varied.
         parameter: String,
     },
+    /// A parameter is to vary that changes nothing about the scenario.
+    #[error("`{parameter}` changes nothing: there is {lacks}")]
+    NothingToVary {
+        /// What is varied, as files call it.
+        parameter: String,
+        /// What the scenario lacks.
+        lacks: &'static str,
+    },
     /// No scenario of a search was valid.
     #[error("no scenario within the bounds could be run, the first because {why}")]
     NothingRan {

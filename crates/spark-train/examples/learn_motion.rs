@@ -66,7 +66,7 @@ struct Arguments {
     /// One of so many frames is taken
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = count(1, 1000))]
     every: usize,
-    /// How often every frame is taken
+    /// How often the frames are gone through
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = count(1, 1_000_000))]
     epochs: usize,
     /// Learning rate at its highest

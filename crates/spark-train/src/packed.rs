@@ -50,8 +50,19 @@ pub(crate) struct Packer {
 }
 
 impl Packer {
-    /// Adds a record, of the first one's layout.
+    /// Adds a record, of the first one's layout. One that could not be read again is refused.
     pub(crate) fn push(&mut self, groups: &[&[Named]]) -> Result<()> {
+        let refused = |what| Err(TrainError::Packed { what });
+        if groups.iter().map(|group| group.len()).sum::<usize>() > MOST_TENSORS {
+            return refused("number of tensors");
+        }
+        if groups
+            .iter()
+            .flat_map(|group| *group)
+            .all(|(_, tensor)| tensor.is_empty())
+        {
+            return refused("elements");
+        }
         Layout::hold_against(&mut self.layout, groups, self.n)?;
         // A vector takes all.
         let _ = layout::write(groups, &mut self.elements);

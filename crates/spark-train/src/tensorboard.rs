@@ -32,6 +32,7 @@ use crate::trainer::{Event, Go, Observer};
 /// | `loss/train`, `loss/<head>` | step | weighted sum; each head, unweighted |
 /// | `loss/validation` | epoch | at the step that ended it, if samples are held back |
 /// | `rate`, `gradient_norm`, `samples_per_second` | step | |
+/// | `waiting_for_samples` | step | which part of its time, 0 to 1 |
 /// | `skipped` | step that was not made | how many there were since the file was begun |
 ///
 /// A head called `train` or `validation` is `loss/head/<head>`.
@@ -102,6 +103,7 @@ impl TensorBoard {
                 rate,
                 norm,
                 samples_per_second,
+                waiting,
                 ..
             } => {
                 let mut summary = scalar("loss/train", *loss);
@@ -111,6 +113,7 @@ impl TensorBoard {
                 summary.extend(scalar("rate", *rate));
                 summary.extend(scalar("gradient_norm", *norm));
                 summary.extend(scalar("samples_per_second", *samples_per_second));
+                summary.extend(scalar("waiting_for_samples", *waiting));
                 self.summary(*step, &summary)
             }
             Event::Skipped { step, .. } => {

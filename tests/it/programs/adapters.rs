@@ -310,6 +310,21 @@ fn adapters_that_hold_nothing_or_too_much_are_told() {
     assert!(is_told, "{}", outcome.stderr);
     assert!(!out.join("adapter_model.safetensors").exists());
 
+    // A checkpoint stays what its run goes on from.
+    let step = folder.path("step-00000003");
+    std::fs::create_dir(&step).expect("a writable folder");
+    std::fs::write(step.join("manifest.json"), "{}").expect("a writable folder");
+    let small = folder_of(&folder, "small", "fc", [1.0; 2]);
+    let place = &*step.to_string_lossy();
+    let outcome = of(&["convert", &small, "--storage", "f16", "--output", place]);
+    assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
+    assert!(
+        outcome.stderr.contains("is a checkpoint"),
+        "{}",
+        outcome.stderr
+    );
+    assert_eq!(std::fs::read_dir(&step).expect("is there").count(), 1);
+
     // A name is one line, whatever it holds.
     let lines = folder_of(&folder, "lines", "fc\nwrong 9", [1.0; 2]);
     let outcome = of(&["inspect", &lines]);

@@ -44,6 +44,8 @@ fn options_that_undo_each_other_or_do_nothing_are_wrong_usage() {
             "--status",
         ),
         (&["doctor", "--explain", "all", "--output", "a"], "--output"),
+        (&["zoo", "--seed", "3"], "--folder"),
+        (&["logs", ".", "--events", "--json"], "--json"),
     ] {
         let outcome = told(args, 2);
         assert!(outcome.stderr.contains(words), "{}", outcome.stderr);

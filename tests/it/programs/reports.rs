@@ -127,7 +127,8 @@ fn every_report_is_as_its_schema_says() {
         "--json",
         "-",
     ];
-    all.push(report(&[&search[..], &drive].concat(), &[0, 1]));
+    let meets = ["--suite", "ncap-braking", "--controller", "perfect"];
+    all.push(report(&[&search[..], &meets].concat(), &[0, 1]));
     let both = ["sim", "compare", "--suite", "ncap-braking", "--folder", out];
     for pair in [
         ["perfect", "nothing"],

@@ -469,6 +469,53 @@ fn recorded_drives_are_summed_up_and_cut_ones_told() {
 }
 
 #[test]
+fn a_log_without_an_event_is_not_whole_and_another_file_is_none() {
+    let folder = Folder::new();
+    for name in ["qlog", "qlog.bz2", "qlog.zst"] {
+        let empty = folder.write(name, "");
+        let told = run(["logs", &*empty.to_string_lossy()]);
+        assert_eq!(told.code, Some(1), "{name}: {}", told.stderr);
+        let said = "not whole: there is no event in it";
+        assert!(told.stdout.contains(said), "{}", told.stdout);
+    }
+    let model = small_model(&folder);
+    let told = run(["logs", &*model.to_string_lossy()]);
+    assert_eq!(told.code, Some(3), "{}", told.stderr);
+    assert!(told.stderr.contains("it is no log"), "{}", told.stderr);
+}
+
+#[test]
+fn a_copy_of_a_model_under_another_name_is_given_the_same_inputs() {
+    let folder = Folder::new();
+    let model = small_model(&folder);
+    let copy = folder.write("copy.onnx", fs::read(&model).unwrap());
+    let [first, second] = [&model, &copy].map(|path| {
+        let outcome = run(["run", &*path.to_string_lossy(), "--seed", "3"]);
+        assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+        outcome.stdout
+    });
+    assert_eq!(first, second);
+}
+
+#[test]
+fn what_is_said_of_every_recorded_machine_follows_its_schema() {
+    let machines =
+        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/spark-hal/tests/machines");
+    let mut n_machines = 0;
+    for folder in fs::read_dir(machines).expect("recorded machines").flatten() {
+        let tree = folder.path().join("tree.txt");
+        if !tree.is_file() {
+            continue; // parts that several machines have
+        }
+        let tree = &*tree.to_string_lossy();
+        let machine = json(&["info", "--json", "--from", tree], "sparkpilot-info/1");
+        super::schema::check(&machine);
+        n_machines += 1;
+    }
+    assert!(n_machines >= 20, "{n_machines}");
+}
+
+#[test]
 fn a_recorded_machine_is_looked_at_elsewhere() {
     let folder = Folder::new();
     let record = folder.path("machine.txt");

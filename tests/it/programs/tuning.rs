@@ -539,6 +539,19 @@ fn results_and_runs_keep_off_what_is_there() {
     assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
     assert!(outcome.stderr.contains(said), "{}", outcome.stderr);
 
+    // A name that runs give, on a file that none has written.
+    for name in ["calibrated.onnx", "metrics.jsonl"] {
+        let own = folder.path(&format!("folder of {name}"));
+        std::fs::create_dir(&own).expect("a writable folder");
+        let theirs = own.join(name);
+        std::fs::write(&theirs, "kept").expect("a writable folder");
+        let outcome = train(&paths, &own, &options[..2]);
+        assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
+        let said = format!("{name}` is of no run");
+        assert!(outcome.stderr.contains(&said), "{}", outcome.stderr);
+        assert_eq!(std::fs::read(&theirs).expect("is there"), b"kept");
+    }
+
     let checkpoints = run.join("checkpoints");
     let of_step = std::fs::read_dir(&checkpoints).expect("is there").flatten();
     let of_step = of_step.map(|entry| entry.path()).find(|path| path.is_dir());

@@ -385,6 +385,35 @@ fn layers_are_trained_whole_and_merged() {
         "{}",
         outcome.stdout
     );
+    let [before, after] = [&paths[0], &merged].map(|path| file::load(path).expect("loads"));
+    let mut largest = 0.0f64;
+    for value in &before.values {
+        let Some(was) = &value.constant else {
+            continue;
+        };
+        let mut values = after.values.iter();
+        let is = values.find(|is| is.name == value.name);
+        let is = is.and_then(|is| is.constant.as_ref()).expect("is there");
+        let pairs = was.to_f64().into_iter().zip(is.to_f64());
+        largest = pairs.fold(largest, |most, (was, is)| most.max((was - is).abs()));
+    }
+    let said = format!("by {largest:.3e} at most");
+    assert!(outcome.stdout.contains(&said), "{said}: {}", outcome.stdout);
+    // Where nothing is adapted, no rank is advised.
+    let run = folder.path("alone");
+    let options = ["--qat", "fp4", "--whole", "second", "--targets", "second"];
+    let outcome = train(&paths, &run, &options);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    for advice in ["rank 1", "fewer layers", "would stay"] {
+        let said = format!("{}{}", outcome.stdout, outcome.stderr);
+        assert!(!said.contains(advice), "{said}");
+    }
+    let outcome = merge(&paths[0], &run, &merged);
+    assert!(
+        outcome.stdout.contains("1 weights changed, by ") && !outcome.stdout.contains("0.000e0"),
+        "{}",
+        outcome.stdout
+    );
 }
 
 /// A run that has no checkpoint yet knows its frames and its network all the same.

@@ -200,10 +200,30 @@ fn training_on_ready_frames_is_training_on_the_drives() {
     for k in ["1/2", "2/2"] {
         done(&material.frames(&ready, &["--shard", k]).run());
     }
+    // What is missing is said again, and what mends it.
+    let again = material.frames(&ready, &[]).run();
+    done(&again);
+    let line = "3 of 3 chunks; 3 were there, 0 made (0 frames)";
+    assert!(again.stdout.contains(line), "{}", again.stdout);
+    let lost = "left out when the chunks were made: 28 frames of \
+                `a2a0ccea32023010|2023-07-27--13-01-19--1/qcamera.ts`";
+    for said in [
+        lost,
+        "remove the chunks that lack them",
+        "chunk-00000001.shard",
+    ] {
+        assert!(again.stderr.contains(said), "{said}: {}", again.stderr);
+    }
+    fs::remove_file(ready.join(file_name(1))).unwrap();
+    let made = material.frames(&ready, &[]).run();
+    done(&made);
+    let line = "1 made (32 frames, 24 of them without pictures)";
+    assert!(made.stdout.contains(line), "{}", made.stdout);
     let [on_drives, on_frames] = ["on-drives", "on-frames"].map(|name| material.folder.path(name));
     done(&material.train(&material.drives, &on_drives, &["--every", "40"]));
     let outcome = material.train(&ready, &on_frames, &[]);
     done(&outcome);
+    assert!(outcome.stderr.contains(lost), "{}", outcome.stderr);
     assert!(learnt(&on_drives) == learnt(&on_frames));
     let options = fs::read_to_string(on_frames.join("run.json")).unwrap();
     let options: Value = serde_json::from_str(&options).unwrap();

@@ -1,14 +1,18 @@
 //! `sparkpilot finetune` where something is amiss: places that cannot be written to, damaged data, paths that are gone, Ctrl-C; and what
 //! it tells on the way.
 
+use std::collections::HashMap;
 use std::fs;
 use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use candle_core::{Device, Tensor as Candle, safetensors};
 use serde_json::Value;
 use sparkpilot::data::log::Compression;
+use sparkpilot::onnx::graph::{Dim, Graph, MatMul, Op};
+use sparkpilot::onnx::{DType, Tensor, file};
 
 use super::tuning::{made, of_pictures};
 use super::{Folder, Outcome, Program, Running};
@@ -72,6 +76,15 @@ impl Drives {
             .args(["--teacher".into(), path("teacher.onnx")])
             .args(["--data".into(), path("drives")])
             .args(["--output".into(), path(run)])
+            .env("SPARK_CACHE_DIR", path("cache"))
+    }
+
+    fn frames(&self, folder: &str) -> Program {
+        let path = |name: &str| self.folder.path(name).into_os_string();
+        finetune(&["frames", "--every", "100"])
+            .args(["--model".into(), path("model.onnx")])
+            .args(["--data".into(), path("drives")])
+            .args(["--folder".into(), path(folder)])
             .env("SPARK_CACHE_DIR", path("cache"))
     }
 
@@ -200,7 +213,7 @@ fn logs_that_say_nothing_are_left_out_by_name() {
             drives.segment(2, b"no log, but text"),
             "after 0 events there is no message",
         ),
-        (drives.segment(3, b""), "it has no events"),
+        (drives.segment(3, b""), "there is no event in it"),
         (drives.segment(4, &drives.log[..200]), "after 0 events"),
     ];
     let said: Vec<String> = broken
@@ -231,7 +244,7 @@ fn logs_that_say_nothing_are_left_out_by_name() {
     let said = format!("{}: left out, as when the run was begun", want[0]);
     assert_says(&drives.eval("run"), 0, &[&said, "held back, 3"]);
     drives.segment(0, b"");
-    let said = format!("error: `{}`: it has no events", whole.display());
+    let said = format!("error: `{}`: there is no event in it", whole.display());
     assert_says(&drives.eval("run"), 3, &[&said]);
 }
 
@@ -271,6 +284,173 @@ fn drives_of_broken_videos_alone_are_bad_input() {
     // Nothing is broken where another camera was asked for.
     let outcome = drives.train("run", 3).args(["--camera", "road"]).run();
     assert_says(&outcome, 2, &["--camera"]);
+}
+
+/// What a decoder that fails by itself has not given is missing from nothing: it comes with the same command again.
+#[test]
+fn a_decoder_that_fails_by_itself_costs_no_frames() {
+    let Some(drives) = Drives::new() else {
+        return;
+    };
+    drives.segment(0, &drives.log);
+    drives.segment(1, &drives.log);
+    let failed = "the decoder itself failed";
+    for (script, said) in [
+        ("kill -9 $$", failed),
+        ("exit 1", failed),
+        ("echo no such library >&2; exit 127", "no such library"),
+        ("echo rubbish; exit 0", "no YUV4MPEG2 stream"),
+        ("exit 0", "without a picture and without a word"),
+    ] {
+        let path = drives.with_decoder(script);
+        let outcome = drives.frames("chunks").env("PATH", &path).run();
+        assert_says(&outcome, 3, &[said, "qcamera.ts"]);
+        assert_eq!(outcome.stdout, "", "{script}");
+        let outcome = drives.train("run", 3).env("PATH", &path).run();
+        assert_says(&outcome, 3, &[said, "qcamera.ts"]);
+        assert!(!drives.folder.path("run").exists(), "{script}");
+    }
+    // Killed once, behind the first video.
+    let begun = drives.folder.path("begun");
+    let script = format!("mkdir '{}' 2> /dev/null && kill -9 $$", begun.display());
+    let path = drives.with_decoder(&script);
+    let outcome = drives.frames("chunks").env("PATH", &path).run();
+    assert_says(&outcome, 3, &["signal: 9"]);
+    let outcome = drives.frames("chunks").env("PATH", &path).run();
+    assert_says(&outcome, 0, &["0 were there, 1 made (22 frames)"]);
+}
+
+#[test]
+fn a_run_that_has_learnt_nothing_leaves_nothing() {
+    let folder = Folder::new();
+    let [model, data] = made(&folder);
+    let paths = [model, data];
+    let run = folder.path("run");
+    // A name that `run.json` cannot keep.
+    let name = std::os::unix::ffi::OsStrExt::from_bytes(b"mod\xffel.onnx");
+    let odd = folder.0.join::<&std::ffi::OsStr>(name);
+    fs::copy(&paths[0], &odd).expect("a file system of any names");
+    let outcome = on_frames(&[odd, paths[1].clone()], &run).run();
+    assert_says(&outcome, 2, &["--model: `", "is no text"]);
+    assert!(!run.exists());
+    // A disk that has room for the samples and not for the adapter.
+    let script = "trap '' XFSZ; ulimit -f 6; exec \"$0\" \"$@\"";
+    let outcome = Program::at(Path::new("/bin/bash"))
+        .args(["-c", script, env!("CARGO_BIN_EXE_sparkpilot")])
+        .args(["finetune", "train", "--qat", "fp4", "--create-adapter"])
+        .args(["--batch-size", "3", "--dora-rank", "32"])
+        .args(["--model".as_ref(), paths[0].as_os_str()])
+        .args(["--data".as_ref(), paths[1].as_os_str()])
+        .args(["--output".as_ref(), run.as_os_str()])
+        .run();
+    assert_says(&outcome, 5, &["run"]);
+    assert!(!run.exists());
+    // A teacher whose answers no loss is finite of.
+    let teacher = linear(&folder, "loud.onnx", 32, 3e38);
+    let with = |teacher: &Path| {
+        let program = on_frames(&paths, &run);
+        program.args(["--teacher".as_ref(), teacher.as_os_str()])
+    };
+    let outcome = with(&teacher).run();
+    assert_says(&outcome, 3, &["gave no finite numbers"]);
+    assert!(!run.exists());
+    // What others have put into its folder stays.
+    fs::create_dir(&run).expect("a writable folder");
+    fs::write(run.join("notes"), "mine").expect("a writable folder");
+    assert_says(&with(&teacher).run(), 3, &["gave no finite numbers"]);
+    let left = fs::read_dir(&run).expect("is there").flatten();
+    let left: Vec<_> = left.map(|entry| entry.file_name()).collect();
+    assert_eq!(left, ["notes"]);
+    // An empty file, as one that was killed in the beginning leaves it.
+    fs::write(run.join("run.json"), "").expect("a writable folder");
+    assert_says(&on_run("resume", &run).run(), 3, &["is empty", "remove it"]);
+}
+
+/// One layer from the inputs of [`made`] to its output, of weights of this size.
+fn linear(folder: &Folder, name: &str, n_outputs: usize, size: f32) -> PathBuf {
+    let mut graph = Graph::default();
+    let shape = vec![Dim::Known(1), Dim::Known(32)];
+    let x = graph.add_input("desire", DType::F32, shape);
+    let weight = Tensor::from_f32([32, n_outputs], vec![size; 32 * n_outputs]);
+    let weight = graph.add_constant("only.weight", weight.expect("fits"));
+    let y = graph.add_node("outputs", Op::MatMul(MatMul), &[Some(x), Some(weight)]);
+    graph.outputs.push(y);
+    folder.write(name, file::to_bytes(&graph).expect("is written"))
+}
+
+#[test]
+fn networks_and_teachers_that_cannot_be_taught_by_are_named() {
+    let folder = Folder::new();
+    let [model, data] = made(&folder);
+    let run = folder.path("run");
+    // Of frames of another shape the file is named, too.
+    let short = Candle::zeros((1, 31), candle_core::DType::F32, &Device::Cpu);
+    let short = [("case7/in/desire".to_owned(), short.expect("fits"))];
+    let short_data = folder.path("short.safetensors");
+    let short = HashMap::from(short);
+    safetensors::save(&short, &short_data).expect("a writable folder");
+    let outcome = on_frames(&[model.clone(), short_data], &run).run();
+    assert_says(
+        &outcome,
+        3,
+        &["short.safetensors`: frame 0, from 0", "[1, 31]"],
+    );
+    let narrow = linear(&folder, "narrow.onnx", 16, 1.0);
+    let outcome = on_frames(&[model.clone(), data.clone()], &run)
+        .args(["--teacher".as_ref(), narrow.as_os_str()])
+        .run();
+    assert_says(&outcome, 2, &["--teacher: ", "narrow.onnx", "[1, 16]"]);
+    for size in [f32::NAN, f32::INFINITY] {
+        let broken = linear(&folder, "broken.onnx", 32, size);
+        let outcome = on_frames(&[broken.clone(), data.clone()], &run).run();
+        assert_says(&outcome, 3, &["broken.onnx", "`only.weight`"]);
+        let outcome = on_frames(&[model.clone(), data.clone()], &run)
+            .args(["--teacher".as_ref(), broken.as_os_str()])
+            .run();
+        assert_says(&outcome, 3, &["broken.onnx", "`only.weight`"]);
+    }
+    let outcome = on_frames(&[model, data], &run)
+        .args(["--whole", "first,second"])
+        .run();
+    assert_says(&outcome, 2, &["--whole: no layer is left to adapt"]);
+    assert!(!run.exists());
+}
+
+#[test]
+fn frames_that_an_epoch_passes_over_are_said() {
+    let folder = Folder::new();
+    let paths = made(&folder);
+    let run = folder.path("run");
+    let with = |words: &[&str]| {
+        finetune(&["train", "--qat", "fp4", "--dry-run"])
+            .args(["--model".as_ref(), paths[0].as_os_str()])
+            .args(["--data".as_ref(), paths[1].as_os_str()])
+            .args(["--output".as_ref(), run.as_os_str()])
+            .args(words)
+            .run()
+    };
+    let outcome = with(&["--batch-size", "4"]);
+    let said = "an epoch takes 8 of the 9 frames in steps of 4 (--batch-size) and passes over 1";
+    assert_says(&outcome, 0, &[said, "others each time"]);
+    let outcome = with(&["--batch-size", "4", "--epochs", "1"]);
+    assert_says(&outcome, 0, &[said, "this is the only one (--epochs)"]);
+    let outcome = with(&["--batch-size", "3"]);
+    assert!(
+        !outcome.stdout.contains("passes over"),
+        "{}",
+        outcome.stdout
+    );
+}
+
+#[test]
+fn a_result_may_lie_in_the_folder_that_the_run_makes() {
+    let folder = Folder::new();
+    let paths = made(&folder);
+    let run = folder.path("run");
+    let json = run.join("result.json");
+    let program = on_frames(&paths, &run).args(["--max-steps", "1", "--json"]);
+    assert_says(&program.args([&json]).run(), 0, &["1 steps in"]);
+    assert!(json.is_file());
 }
 
 #[test]
@@ -459,6 +639,7 @@ fn events_for_tensorboard_are_written_and_go_on_in_a_file_of_their_own() {
         "rate",
         "gradient_norm",
         "samples_per_second",
+        "waiting_for_samples",
     ] {
         assert_eq!(n_of(tag), 6, "{tag}");
     }

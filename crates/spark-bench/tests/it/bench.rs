@@ -535,3 +535,25 @@ fn driving_in_a_precision_is_compared_with_fp32() {
     assert_eq!(unbalanced(&page), Vec::<String>::new());
     assert!(page.contains("Position of the plan"));
 }
+
+#[test]
+fn a_zoo_leaves_files_of_its_names_alone() {
+    let folder = Folder::new("zoo");
+    let theirs = folder.file("driving_policy.onnx");
+    std::fs::write(&theirs, b"trained").expect("a writable folder");
+    let told = bench::write_zoo(&folder.0, 0).expect_err("a file of another's");
+    let told = told.to_string();
+    assert!(told.contains("driving_policy.onnx"), "{told}");
+    assert!(told.contains("would be lost"), "{told}");
+    assert_eq!(std::fs::read(&theirs).expect("still there"), b"trained");
+    let entries = std::fs::read_dir(&folder.0).expect("the folder");
+    assert_eq!(entries.count(), 1, "nothing is written beside it");
+
+    std::fs::remove_file(&theirs).expect("an own file");
+    let files = bench::write_zoo(&folder.0, 0).expect("an empty folder");
+    assert_eq!(files.len(), zoo::ZooModel::ALL.len());
+    assert!(files.iter().all(|file| file.is_file()));
+    let again = bench::write_zoo(&folder.0, 0).expect("the same files");
+    assert_eq!(again, files);
+    assert!(bench::write_zoo(&folder.0, 1).is_err(), "other weights");
+}

@@ -104,6 +104,9 @@ impl Drive {
                 Err(error) => drive.ended = Some(error),
             }
         }
+        if drive.counts.is_empty() && drive.n_broken == 0 {
+            drive.ended = drive.ended.or(Some(LogError::Empty));
+        }
         drive.speed = readings.speed.into_iter().collect();
         drive.steering_angle = readings.steering_angle.into_iter().collect();
         drive.engaged = readings.engaged.into_iter().collect();

@@ -32,6 +32,7 @@ impl Drive {
         let distance_m: f64 = (1..times.len())
             .map(|i| (speeds[i - 1] + speeds[i]) / 2.0 * seconds(i - 1, i))
             .sum();
+        let distance_m = distance_m + 0.0; // a sum of nothing is -0
         let driven_s = times
             .len()
             .checked_sub(1)

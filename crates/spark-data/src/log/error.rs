@@ -36,6 +36,9 @@ pub enum LogError {
         /// What is wrong with it.
         why: String,
     },
+    /// The log ended before its first event.
+    #[error("there is no event in it")]
+    Empty,
     /// A message without a root struct.
     #[error("event {event} is broken: {source}")]
     Event {

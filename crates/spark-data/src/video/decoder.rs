@@ -12,14 +12,17 @@
 //! - `-reinit_filter 0`, `-autoscale 0`, `-noautorotate`: pictures that change their size inside a video are an error, and nothing is scaled,
 //!   turned or brought to another range.
 //! - `-fps_mode passthrough`: one picture out for one in; by default ffmpeg repeats and drops them to keep a rate.
+//! - How it ends says whose fault it is: words are of the video, but those of a decoder that gives no picture at all only if it still
+//!   writes a bare one ([`Decoder::start_bare`]). A signal, or a failure without a word, is the machine's.
 //! - The file itself is the child's stdin: nothing here writes into a pipe, which could end the process by SIGPIPE.
 //!
 //! Options are those of ffmpeg's manual, of versions from 5.1 on (`-fps_mode`).
 
 use std::fs::File;
 use std::io::{self, Read, Seek as _};
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -159,6 +162,7 @@ pub(super) enum Ended {
     Badly {
         status: String,
         said: Option<String>,
+        signal: Option<i32>,
     },
     /// It did not, and was ended.
     Never,
@@ -186,6 +190,33 @@ impl Decoder {
         let container = container.ok_or_else(|| VideoError::UnknownContainer {
             path: path.to_owned(),
         })?;
+        Self::of(path, file, &["-f", container.demuxer()], &[], options)
+    }
+
+    /// Starts it on one green picture of 16 by 16, which needs no video: what a decoder writes that works at all.
+    pub(super) fn start_bare(options: &VideoOptions) -> Result<(Self, ChildStdout), VideoError> {
+        let path = Path::new("/dev/zero");
+        let file = File::open(path).map_err(|source| VideoError::Io {
+            path: path.to_owned(),
+            source,
+        })?;
+        let picture = ["-f", "rawvideo", "-pixel_format", "yuv420p"];
+        let picture = [&picture[..], &["-video_size", "16x16"]].concat();
+        Self::of(path, file, &picture, &["-frames:v", "1"], options)
+    }
+
+    /// Starts it on an open file, with what it is told of what it reads and of what it writes.
+    fn of(
+        path: &Path,
+        file: File,
+        input: &[&str],
+        output: &[&str],
+        options: &VideoOptions,
+    ) -> Result<(Self, ChildStdout), VideoError> {
+        let io = |source| VideoError::Io {
+            path: path.to_owned(),
+            source,
+        };
         let program = options.program.display().to_string();
         let child = Command::new(&options.program)
             .args([
@@ -198,8 +229,10 @@ impl Decoder {
             ])
             .args(["-threads", "1", "-protocol_whitelist", "pipe"])
             .args(["-reinit_filter", "0", "-noautorotate"])
-            .args(["-f", container.demuxer(), "-i", "pipe:0", "-map", "0:v:0"])
+            .args(input)
+            .args(["-i", "pipe:0", "-map", "0:v:0"])
             .args(["-autoscale", "0", "-fps_mode", "passthrough"])
+            .args(output)
             .args(["-f", "yuv4mpegpipe", "pipe:1"])
             .stdin(file)
             .stdout(Stdio::piped())
@@ -253,6 +286,7 @@ impl Decoder {
             (_, said) => Ended::Badly {
                 status: status.to_string(),
                 said,
+                signal: signal_of(status),
             },
         })
     }
@@ -279,6 +313,15 @@ impl Drop for Decoder {
         let _ = self.child.wait();
         join_soon(&mut self.reader_of_words);
     }
+}
+
+/// The signal that ended a decoder, or one that it ran itself, as a shell says it.
+fn signal_of(status: ExitStatus) -> Option<i32> {
+    const SIGNALS: std::ops::RangeInclusive<i32> = 1..=31;
+    let of_shell = status.code().map(|code| code - 128);
+    status
+        .signal()
+        .or(of_shell.filter(|signal| SIGNALS.contains(signal)))
 }
 
 fn io_error(path: &Path, what: &str) -> VideoError {

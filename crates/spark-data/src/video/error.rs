@@ -53,6 +53,29 @@ pub enum VideoError {
         /// The first of its words.
         said: String,
     },
+    /// The decoder ended in a way that says nothing of the video: by a signal, without a word of why it failed, or without being able
+    /// to write a picture that it was given bare.
+    #[error(
+        "`{path}`: the decoder itself failed, which says nothing of the video: after {pictures} pictures it ended with {status}: {said}"
+    )]
+    DecoderFailed {
+        /// The video.
+        path: PathBuf,
+        /// Whole pictures that it gave before.
+        pictures: u64,
+        /// Exit code or signal.
+        status: String,
+        /// The first of its words.
+        said: String,
+    },
+    /// The decoder was content and gave no picture.
+    #[error(
+        "`{path}`: the decoder ended without a picture and without a word: it is no ffmpeg, or the video has none"
+    )]
+    NoPicture {
+        /// The video.
+        path: PathBuf,
+    },
     /// What the decoder wrote are no pictures.
     #[error("`{path}`: what the decoder wrote cannot be read: {source}")]
     Stream {
@@ -145,4 +168,19 @@ pub enum VideoError {
         /// Bytes that the store may take.
         limit: u64,
     },
+}
+
+impl VideoError {
+    /// Whether the video itself is at fault, so that others may go on without it, and not the machine that decodes it, where a second
+    /// try may give all pictures.
+    pub fn is_of_video(&self) -> bool {
+        match self {
+            Self::UnknownContainer { .. } | Self::Decoder { .. } | Self::Short { .. } => true,
+            // A decoder writes pictures of the video's own sides and chroma; all else in a stream is the decoder's.
+            Self::Stream { source, .. } => {
+                matches!(source, Y4mError::Side { .. } | Y4mError::Chroma { .. })
+            }
+            _ => false,
+        }
+    }
 }

@@ -23,6 +23,8 @@ const AHEAD: usize = 2;
 const SHORTLY: Duration = Duration::from_millis(300);
 /// How long a wait is not interrupted.
 const GLANCE: Duration = Duration::from_millis(20);
+/// Ends a decoder whose pictures nobody reads any more, as their stream is broken.
+const SIGPIPE: i32 = 13;
 /// What is read of the decoder's pipe at once.
 const PIPE_BYTES: usize = 1 << 16;
 
@@ -50,6 +52,8 @@ pub struct Pictures {
     thread: Option<JoinHandle<()>>,
     n_read: u64,
     state: State,
+    /// Whether it is the picture that shows what a decoder's failure is of.
+    is_bare: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -76,7 +80,15 @@ impl Pictures {
     ///
     /// [`VideoError::Io`], [`VideoError::UnknownContainer`], [`VideoError::NoDecoder`], [`VideoError::NotStarted`].
     pub fn open(path: &Path, options: &VideoOptions) -> Result<Self, VideoError> {
-        let (decoder, stdout) = Decoder::start(path, options)?;
+        Self::of(path, Decoder::start(path, options)?, options)
+    }
+
+    /// What a decoder writes that runs.
+    fn of(
+        path: &Path,
+        (decoder, stdout): (Decoder, ChildStdout),
+        options: &VideoOptions,
+    ) -> Result<Self, VideoError> {
         let (filled, receiver) = mpsc::sync_channel(AHEAD);
         let (used, returned) = mpsc::channel();
         let want = options.size;
@@ -94,6 +106,7 @@ impl Pictures {
             thread: Some(reader),
             n_read: 0,
             state: State::Reads,
+            is_bare: false,
         })
     }
 
@@ -101,7 +114,7 @@ impl Pictures {
     ///
     /// # Errors
     ///
-    /// [`VideoError::Decoder`] for a video whose damage the decoder saw, [`VideoError::Size`], [`VideoError::Stream`],
+    /// [`VideoError::Decoder`] for a video whose damage the decoder saw, [`VideoError::DecoderFailed`] where it may be whole, [`VideoError::Size`], [`VideoError::Stream`],
     /// [`VideoError::Stalled`], [`VideoError::Cancelled`]. After an error it is [`VideoError::Failed`].
     pub fn next(&mut self, picture: &mut Yuv420) -> Result<bool, VideoError> {
         match self.state {
@@ -164,8 +177,11 @@ impl Pictures {
                 match self.decoder.finish(SHORTLY, is_cancelled) {
                     Ok(Ended::Badly {
                         status,
-                        said: said @ Some(_),
-                    }) => Err(self.broken(status, said)),
+                        said,
+                        signal,
+                    }) if said.is_some() || signal.is_some_and(|it| it != SIGPIPE) => {
+                        Err(self.broken(status, said, signal))
+                    }
                     _ => Err(VideoError::Stream { path, source }),
                 }
             }
@@ -220,19 +236,51 @@ impl Pictures {
         })?;
         match ended {
             Ended::Well => Ok(()),
-            Ended::Badly { status, said } => Err(self.broken(status, said)),
+            Ended::Badly {
+                status,
+                said,
+                signal,
+            } => Err(self.broken(status, said, signal)),
             Ended::Never if options.is_cancelled() => Err(self.cancelled()),
             Ended::Never => Err(self.stalled()),
         }
     }
 
-    fn broken(&self, status: String, said: Option<String>) -> VideoError {
-        VideoError::Decoder {
-            path: self.path.clone(),
-            pictures: self.n_read,
-            status,
-            said: said.unwrap_or_else(|| "it said nothing".to_owned()),
+    /// Of whom a failure is: of the video if the decoder says a word of it, but for one that gives no picture of anything.
+    fn broken(&self, status: String, said: Option<String>, signal: Option<i32>) -> VideoError {
+        let (path, pictures) = (self.path.clone(), self.n_read);
+        match (said, signal) {
+            (Some(said), None) if self.is_bare || pictures > 0 || self.writes_bare() => {
+                VideoError::Decoder {
+                    path,
+                    pictures,
+                    status,
+                    said,
+                }
+            }
+            (said, _) => VideoError::DecoderFailed {
+                path,
+                pictures,
+                status,
+                said: said.unwrap_or_else(|| "it said nothing".to_owned()),
+            },
         }
+    }
+
+    /// Whether the decoder gives a picture that needs no video.
+    fn writes_bare(&self) -> bool {
+        let options = VideoOptions {
+            size: None,
+            ..self.options.clone()
+        };
+        let started = Decoder::start_bare(&options);
+        let bare = started.and_then(|started| Self::of("/dev/zero".as_ref(), started, &options));
+        let Ok(mut bare) = bare else {
+            return false;
+        };
+        bare.is_bare = true;
+        let mut picture = Yuv420::empty();
+        matches!(bare.next(&mut picture), Ok(true)) && matches!(bare.next(&mut picture), Ok(false))
     }
 
     fn stalled(&self) -> VideoError {

@@ -159,7 +159,7 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// Those of decoding; [`VideoError::TooLarge`] for more than the store may take; [`VideoError::Short`] for a video without a picture.
+    /// Those of decoding; [`VideoError::TooLarge`] for more than the store may take; [`VideoError::NoPicture`] for a video without a picture.
     pub fn video(&self, path: &Path, every: u64) -> Result<StoredVideo, VideoError> {
         let every = every.max(1);
         let key = self.key_of(path, every)?;
@@ -280,10 +280,8 @@ impl Store {
             n_kept += 1;
         }
         if n_kept == 0 {
-            return Err(Unkept::Video(VideoError::Short {
+            return Err(Unkept::Video(VideoError::NoPicture {
                 path: video.to_owned(),
-                pictures: 0,
-                index: 0,
             }));
         }
         Ok((picture.size(), n_kept))

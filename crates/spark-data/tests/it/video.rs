@@ -277,7 +277,10 @@ fn damaged_videos_say_where_they_broke() {
     let mut empty = whole[..188 * 2].to_vec();
     empty.extend([0x47; 188 * 100]);
     let (n, ended) = all(&folder.write("empty.ts", &empty), &options);
-    assert!(n == 0 && ended.is_err());
+    assert!(
+        n == 0 && ended.as_ref().is_err_and(VideoError::is_of_video),
+        "{ended:?}"
+    );
     let other = VideoOptions::default().with_size(PictureSize {
         width: 1928,
         height: 1208,
@@ -395,6 +398,53 @@ fn a_decoder_that_misbehaves_is_an_error_with_its_words() {
         matches!(refused, Err(VideoError::NotStarted { .. })),
         "{refused:?}"
     );
+}
+
+/// Only what a decoder that works says of a video is the video's fault.
+#[test]
+fn a_decoder_that_fails_by_itself_is_told_from_a_broken_video() {
+    let folder = Folder::new();
+    let video = folder.hevc();
+    let picture = "printf 'YUV4MPEG2 W2 H2\\nFRAME\\n123456'";
+    let ended = |script: &str| all(&video, &folder.program(script)).1.unwrap_err();
+    for script in [
+        "kill -9 $$",
+        // As a shell says that ffmpeg below it was killed.
+        "echo Killed >&2; exit 137",
+        "exit 1",
+        "echo no libavcodec.so.59 >&2; exit 127",
+        &format!("{picture}; kill -9 $$"),
+        &format!("{picture}; printf 'FRAME\\n12'; kill -9 $$"),
+        &format!("{picture}; exit 255"),
+    ] {
+        let error = ended(script);
+        let is_told = matches!(error, VideoError::DecoderFailed { .. });
+        assert!(is_told && !error.is_of_video(), "{script}: {error:?}");
+    }
+    let said = ended("echo no libavcodec.so.59 >&2; exit 127").to_string();
+    assert!(
+        said.contains("libavcodec") && said.contains("127"),
+        "{said}"
+    );
+    for script in [
+        "head -c 1000 /dev/zero",
+        &format!("{picture}; printf 'FRAME\\n12'"),
+        &format!("{picture}; echo"),
+    ] {
+        let error = ended(script);
+        let is_told = matches!(error, VideoError::Stream { .. });
+        assert!(is_told && !error.is_of_video(), "{script}: {error:?}");
+    }
+    // One that writes a bare picture and none of this video.
+    let bare = format!("case \" $* \" in *\" rawvideo \"*) {picture}; exit 0;; esac");
+    for script in [
+        format!("{bare}; echo no frame >&2; exit 183"),
+        format!("{picture}; echo bad slice >&2; exit 69"),
+        "printf 'YUV4MPEG2 W2 H2 C420p10\\n'".to_owned(),
+    ] {
+        let error = ended(&script);
+        assert!(error.is_of_video(), "{script}: {error:?}");
+    }
 }
 
 #[test]

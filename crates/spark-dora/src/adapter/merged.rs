@@ -33,6 +33,43 @@ pub struct NetworkReport {
     pub layers: BTreeMap<String, MergeReport>,
     /// Names of the tensors that modules trained whole, and trained biases, replaced.
     pub replaced: Vec<String>,
+    /// Largest change of an element of those.
+    pub replaced_max_change: f64,
+}
+
+impl NetworkReport {
+    /// Largest change of an element of any tensor.
+    pub fn max_change(&self) -> f64 {
+        let of_layers = self.layers.values().map(|layer| layer.max_change);
+        of_layers.fold(self.replaced_max_change, f64::max)
+    }
+
+    /// Puts what was trained in the place of what was there.
+    fn replace(
+        &mut self,
+        weights: &mut BTreeMap<String, Tensor>,
+        name: String,
+        value: Tensor,
+    ) -> Result<()> {
+        finite::check(&name, &value)?;
+        if let Some(before) = weights.get(&name) {
+            let change = largest_difference(&value, before)?;
+            self.replaced_max_change = self.replaced_max_change.max(change);
+        }
+        weights.insert(name.clone(), value);
+        self.replaced.push(name);
+        Ok(())
+    }
+}
+
+fn largest_difference(one: &Tensor, other: &Tensor) -> Result<f64> {
+    let values = |tensor: &Tensor| -> Result<Vec<f64>> {
+        let tensor = tensor.to_device(&Device::Cpu)?.to_dtype(DType::F64)?;
+        Ok(tensor.flatten_all()?.to_vec1()?)
+    };
+    let (one, other) = (values(one)?, values(other)?);
+    let differences = one.iter().zip(&other).map(|(a, b)| (a - b).abs());
+    Ok(differences.fold(0.0, f64::max))
 }
 
 /// A merged network as the bytes of a safetensors file.
@@ -94,20 +131,13 @@ impl Adapter {
                 }
                 Kind::Whole(saved) => {
                     for (tensor, _) in saved.variables() {
-                        let name = named(layer, tensor);
                         let value = saved.get(tensor)?.detach();
-                        finite::check(&name, &value)?;
-                        weights.insert(name.clone(), value);
-                        report.replaced.push(name);
+                        report.replace(&mut weights, named(layer, tensor), value)?;
                     }
                 }
             }
             if let Some(bias) = &entry.bias {
-                let name = named(layer, "bias");
-                let value = bias.detach();
-                finite::check(&name, &value)?;
-                weights.insert(name.clone(), value);
-                report.replaced.push(name);
+                report.replace(&mut weights, named(layer, "bias"), bias.detach())?;
             }
         }
         Ok((weights, report))

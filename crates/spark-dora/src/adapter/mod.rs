@@ -537,6 +537,8 @@ impl Adapter {
         if size.fraction > GOOD_FRACTION && !self.is_warned.swap(true, Ordering::Relaxed) {
             match size.rank_that_fits {
                 Some(rank) => tracing::warn!("{size}; rank {rank} would stay below 1 %"),
+                // Biases and whole layers have no rank.
+                None if self.adapted().next().is_none() => {}
                 None => tracing::warn!("{size}; even rank 1 exceeds 1 %: adapt fewer layers"),
             }
         }

@@ -184,6 +184,17 @@ fn merged_networks_have_the_trained_biases() {
     );
     let (merged, report) = adapter.merge(weights.clone()).unwrap();
     assert_eq!(report.replaced, ["head.bias", "trunk.fc.bias"]);
+    let changes = report.replaced.iter().flat_map(|name| {
+        let pairs = values(&merged[name])
+            .into_iter()
+            .zip(values(&weights[name]));
+        pairs.map(|(after, before)| (after - before).abs())
+    });
+    let largest = changes.fold(0.0, f64::max);
+    assert!(largest > 0.0);
+    assert_eq!(report.replaced_max_change, largest);
+    let of_layers = report.layers.values().map(|layer| layer.max_change);
+    assert_eq!(report.max_change(), of_layers.fold(largest, f64::max));
     let layer = |name: &str| {
         let [weight, bias] = ["weight", "bias"].map(|of| merged[&format!("{name}.{of}")].clone());
         Linear::new(weight, Some(bias))

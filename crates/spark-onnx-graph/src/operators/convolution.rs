@@ -303,11 +303,13 @@ fn columns_to_image(call: &mut Call<'_, '_>) -> Translated {
             .checked_add(pads[rank + axis])
             .and_then(|pads| pads.checked_add(image[axis]));
         let room = padded.and_then(|padded| padded.checked_sub(reach?)?.checked_sub(1));
-        let Some(room) = room.filter(|_| strides[axis] > 0 && dilations[axis] > 0) else {
+        let room = room.filter(|_| strides[axis] > 0 && dilations[axis] > 0);
+        let steps = room.and_then(|room| i64::try_from(room / strides[axis]).ok()?.checked_add(1));
+        let (Some(room), Some(steps)) = (room, steps) else {
             let reason = format!("blocks of {kernel:?} do not fit an image of {image:?}");
             return Err(call.error(reason));
         };
-        blocks.push((room / strides[axis]) as i64 + 1);
+        blocks.push(steps);
         beyond.push(room % strides[axis]);
     }
     let planes = [&[-1, n_taps as i64], &blocks[..]].concat();

@@ -11,7 +11,8 @@ use spark_onnx_proto::{
 };
 
 use crate::samples::messages::{
-    constant, graph, graph_attribute, int, model, node, operator_set, text, typed_value, value,
+    constant, graph, graph_attribute, int, ints, model, node, operator_set, text, typed_value,
+    value,
 };
 
 /// A model that loads; each test spoils one thing.
@@ -536,4 +537,38 @@ fn functions_are_defined_twice_or_called_wrongly() {
     check(&with_functions(vec![silent]), &["results of a call"]);
     let unmade = function("f0", vec![node("Relu", &["p"], &["other"], vec![])]);
     check(&with_functions(vec![unmade]), &["`a`", "Add"]);
+}
+
+/// Nodes `Col2Im(x, im, bl)` for blocks of `block * block`.
+fn laid(
+    n_nodes: usize,
+    block: i64,
+    attributes: &dyn Fn() -> Vec<AttributeProto<'static>>,
+) -> Vec<u8> {
+    let nodes = (0..n_nodes).map(|i| NodeProto {
+        output: vec![match i {
+            0 => Cow::Borrowed("y"),
+            _ => Cow::Owned(format!("y{i}")),
+        }],
+        ..node("Col2Im", &["x", "im", "bl"], &[], attributes())
+    });
+    let list = |values: [i64; 2]| Tensor::from_i64([2], values.to_vec()).expect("a list");
+    let (image, blocks) = (list([64, 64]), list([block; 2]));
+    let graph = GraphProto {
+        initializer: vec![constant("im", &image), constant("bl", &blocks)],
+        ..graph(&[1, 1024, 1089], nodes.collect())
+    };
+    model(18, graph).encode()
+}
+
+#[test]
+fn tables_that_nodes_are_given_are_paid_for() {
+    // Each takes four MiB, and some forty bytes of the file.
+    check(&laid(200, 32, &Vec::new), &["a constant needs more than"]);
+}
+
+#[test]
+fn as_many_blocks_as_no_number_counts_are_refused() {
+    let pads = || vec![ints("pads", &[0, 1, i64::MAX, 0])];
+    check(&laid(1, 2, &pads), &["do not fit an image"]);
 }

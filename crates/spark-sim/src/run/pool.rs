@@ -390,7 +390,8 @@ impl Simulator {
     /// Runs every scenario `n_replicates` times, each time with other noise, and keeps the
     /// results: those of a scenario lie side by side and share its index. Replicate 0 has the
     /// scenario's own seed, so one replicate is [`Simulator::run`]; the seeds of the others are
-    /// [`Scenario::with_replicate_seed`]. No replicate gives no result.
+    /// [`Scenario::with_replicate_seed`]. A scenario in which nothing is drawn
+    /// ([`Scenario::is_random`]) is driven alike each time. No replicate gives no result.
     pub fn run_replicates(
         &self,
         scenarios: &[Scenario],

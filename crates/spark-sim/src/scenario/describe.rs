@@ -238,8 +238,20 @@ impl Scenario {
         }
     }
 
+    /// Whether its seed changes anything: a sensor's error is drawn, or another driver dawdles. Without either
+    /// every replicate is the same drive.
+    pub fn is_random(&self) -> bool {
+        let dawdles = |actor: &Actor| match &actor.longitudinal {
+            Longitudinal::Krauss(driver) => driver.imperfection != 0.0,
+            _ => false,
+        };
+        let noise = &self.environment.noise;
+        noise.is_random(!self.actors.is_empty()) || self.actors.iter().any(dawdles)
+    }
+
     /// The same scenario with the noise of a replicate: the scenario's own for replicate 0,
-    /// another, drawn from its seed and the number, for each of the others.
+    /// another, drawn from its seed and the number, for each of the others. Where nothing is drawn
+    /// ([`Scenario::is_random`]) that changes nothing.
     #[must_use]
     pub fn with_replicate_seed(&self, replicate: u64) -> Self {
         let mut scenario = self.clone();

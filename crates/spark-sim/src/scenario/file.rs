@@ -72,8 +72,10 @@ impl ScenarioFile {
             reason,
         };
         let file: Self = match format {
-            Format::Toml => toml::from_str(&text).map_err(|e| parse(e.to_string()))?,
-            Format::Json => serde_json::from_str(&text).map_err(|e| parse(e.to_string()))?,
+            Format::Toml => toml::from_str(&text).map_err(|e| parse(at_its_line(&text, &e)))?,
+            Format::Json => {
+                serde_json::from_str(&text).map_err(|e| parse(shortened(&e.to_string())))?
+            }
         };
         let in_file = |number: usize, name: &str, source: SimError| SimError::InFile {
             path: path.to_owned(),
@@ -123,4 +125,27 @@ impl ScenarioFile {
         let swept = sweeps?.into_iter().flatten();
         Ok(self.scenarios.iter().cloned().chain(swept))
     }
+}
+
+/// What is wrong with a TOML file and where, without the line itself, which may be as long as the file.
+fn at_its_line(text: &str, error: &toml::de::Error) -> String {
+    let message = shortened(error.message());
+    let Some(before) = error.span().and_then(|span| text.get(..span.start)) else {
+        return message;
+    };
+    let line = 1 + before.matches('\n').count();
+    let column = 1 + before.chars().rev().take_while(|&c| c != '\n').count();
+    format!("{message} at line {line} column {column}")
+}
+
+/// What parsers say repeats names and values of the file, of any length: its beginning and end.
+fn shortened(message: &str) -> String {
+    const MOST: usize = 200;
+    let n = message.chars().count();
+    if n <= 2 * MOST {
+        return message.to_owned();
+    }
+    let begin: String = message.chars().take(MOST).collect();
+    let end: String = message.chars().skip(n - MOST).collect();
+    format!("{begin} … {end}")
 }

@@ -101,6 +101,12 @@ impl ChannelNoise {
         sizes.iter().all(|&x| x == 0.0) && self.frames().are_steps()
     }
 
+    /// Whether any of its errors is drawn.
+    fn is_random(&self) -> bool {
+        let drawn = [self.bias_sd, self.white_sd, self.ar1_sd, self.dropout];
+        drawn.iter().any(|&it| it != 0.0)
+    }
+
     pub(crate) fn frames(&self) -> Frames {
         Frames {
             rate_hz: self.rate_hz,
@@ -293,6 +299,14 @@ impl SensorNoise {
     /// Whether everything is told as it is.
     pub fn is_none(&self) -> bool {
         self.lead_presence.is_none() && self.channels().iter().all(|(_, noise)| noise.is_none())
+    }
+
+    /// Whether anything that is told is drawn, where there is a car ahead to tell of or none.
+    pub(super) fn is_random(&self, may_have_lead: bool) -> bool {
+        let of_lead = |name: &str| name.starts_with("lead_");
+        let mut told = self.channels().into_iter();
+        let is_drawn = told.any(|(name, it)| it.is_random() && (may_have_lead || !of_lead(name)));
+        is_drawn || (may_have_lead && self.lead_presence.dropout != 0.0)
     }
 
     /// Noise of a camera and a radar as published, times `level`: 0 is none, 1 typical, 2 twice that.

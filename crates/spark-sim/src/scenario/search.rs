@@ -87,7 +87,8 @@ impl Search {
     /// [`SimError::Score`] if `score` answers NaN, which is neither bad nor good;
     /// [`SimError::OutOfRange`] without bounds, with bounds that are not ordered and finite or beyond what the parameter
     /// can be, with fewer than 5 per round, no round, or more than a million of either; [`SimError::VariedTwice`] for
-    /// bounds that are given twice, of which one would undo the other; [`SimError::NothingRan`] if no scenario was valid.
+    /// bounds that are given twice, of which one would undo the other; [`SimError::NothingToVary`] for a parameter that
+    /// changes nothing about the base; [`SimError::NothingRan`] if no scenario was valid.
     pub fn run(
         &self,
         simulator: &Simulator,
@@ -152,6 +153,7 @@ impl Search {
             });
         }
         for (parameter, bounds) in &self.bounds {
+            parameter.check_in(&self.base)?;
             bounds
                 .iter()
                 .try_for_each(|bound| parameter.check(*bound))?;
@@ -254,8 +256,12 @@ impl Search {
 
     fn build(&self, values: &[f64]) -> Scenario {
         let mut scenario = self.base.clone();
-        for ((parameter, _), &value) in self.bounds.iter().zip(values) {
-            parameter.apply(&mut scenario, value);
+        let bounds = self.bounds.iter().zip(values);
+        let values: Vec<(Parameter, f64)> = bounds
+            .map(|((parameter, _), &value)| (*parameter, value))
+            .collect();
+        Parameter::apply_all(&mut scenario, &values);
+        for (parameter, value) in values {
             scenario
                 .name
                 .push_str(&format!(" {parameter:?}={value:.4}"));

@@ -2,6 +2,7 @@
 
 use super::{Scenario, SensorNoise};
 use crate::SimError;
+use crate::traffic::{Actor, Longitudinal};
 use crate::vehicle::VehiclePreset;
 use serde::{Deserialize, Serialize};
 
@@ -81,14 +82,69 @@ impl Parameter {
     /// [`SimError::OutOfRange`] for the index of a vehicle that there is not.
     pub fn check(self, value: f64) -> Result<(), SimError> {
         let last = VehiclePreset::ALL.len() - 1;
+        let is_index = (0.0..=last as f64).contains(&value) && value.fract() == 0.0;
         match self {
-            Self::Preset if !(0.0..=last as f64).contains(&value) => Err(SimError::OutOfRange {
+            Self::Preset if !is_index => Err(SimError::OutOfRange {
                 what: "index of a vehicle preset",
                 got: value,
                 want: PRESETS,
             }),
             _ => Ok(()),
         }
+    }
+
+    /// What files call it, such as `start_offset`.
+    pub fn name(self) -> String {
+        let name = serde_json::to_value(self).ok();
+        let name = name.as_ref().and_then(serde_json::Value::as_str);
+        name.unwrap_or_default().to_owned()
+    }
+
+    /// Refuses a parameter that changes nothing about `scenario`, whatever its value.
+    ///
+    /// # Errors
+    ///
+    /// [`SimError::NothingToVary`] with what the scenario lacks.
+    pub fn check_in(self, scenario: &Scenario) -> Result<(), SimError> {
+        let lacks = match self.lacking_in(scenario) {
+            None => return Ok(()),
+            Some(lacks) => lacks,
+        };
+        let parameter = self.name();
+        Err(SimError::NothingToVary { parameter, lacks })
+    }
+
+    fn lacking_in(self, scenario: &Scenario) -> Option<&'static str> {
+        let (actors, segments) = (&scenario.actors, &scenario.road.segments);
+        // Where a recording says where an actor is, its start says nothing.
+        let is_replayed = |it: &Actor| matches!(it.longitudinal, Longitudinal::Replay(_));
+        let stays = |it: &Actor| is_replayed(it) || it.speed == 0.0;
+        let (is_empty, lacks) = match self {
+            Self::ActorDistance => (
+                actors.iter().all(is_replayed),
+                "no other road user that starts where the scenario says",
+            ),
+            Self::ActorSpeedScale => (
+                actors.iter().all(stays),
+                "no other road user that starts with a speed",
+            ),
+            Self::Grade | Self::Bank => (
+                segments.is_empty(),
+                "no segment of road, which alone has grade and bank",
+            ),
+            Self::CurvatureScale => (
+                segments
+                    .iter()
+                    .all(|it| it.curvature_start == 0.0 && it.curvature_end == 0.0),
+                "no bend in the road",
+            ),
+            Self::Preset => (
+                scenario.vehicle.parameters.is_some() && scenario.vehicle.actuators.is_some(),
+                "nothing that a preset gives, as the vehicle's parameters and actuators are stated",
+            ),
+            _ => (false, ""),
+        };
+        is_empty.then_some(lacks)
     }
 
     /// The bounds of values that there are: whole numbers of an index.
@@ -104,6 +160,16 @@ impl Parameter {
         match self {
             Self::Preset => value.round(),
             _ => value,
+        }
+    }
+
+    /// Gives `scenario` all these values, whatever their order: a preset before what changes the vehicle, the level of noise before
+    /// single noises, each of which it would undo.
+    pub fn apply_all(scenario: &mut Scenario, values: &[(Self, f64)]) {
+        let mut values = values.to_vec();
+        values.sort_by_key(|(parameter, _)| !matches!(parameter, Self::Preset | Self::NoiseLevel));
+        for (parameter, value) in values {
+            parameter.apply(scenario, value);
         }
     }
 
@@ -172,7 +238,7 @@ impl Parameter {
 }
 
 /// Indices of vehicles.
-const PRESETS: &str = "0 to 5";
+const PRESETS: &str = "a whole number, 0 to 5";
 
 /// A parameter and the values it takes in a sweep.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -216,11 +282,22 @@ impl Sweep {
     ///
     /// # Errors
     ///
-    /// [`SimError::OutOfRange`] above a thousand million, and for a value of [`Parameter::Preset`] that is no index of one.
+    /// [`SimError::OutOfRange`] above a thousand million, and for a value of [`Parameter::Preset`] that is no index of one;
+    /// [`SimError::NothingToVary`] for an axis that changes nothing about the base; [`SimError::VariedTwice`] for two of one parameter.
     pub fn n_scenarios(&self) -> Result<usize, SimError> {
         for axis in &self.axes {
+            let parameter = axis.parameter;
+            parameter.check_in(&self.base)?;
             let mut values = axis.values.iter();
-            values.try_for_each(|value| axis.parameter.check(*value))?;
+            values.try_for_each(|value| parameter.check(*value))?;
+        }
+        let mut axes = self.axes.iter().enumerate();
+        if let Some((_, twice)) = axes.find(|(at, axis)| {
+            let mut before = self.axes[..*at].iter();
+            before.any(|other| other.parameter == axis.parameter)
+        }) {
+            let parameter = format!("{:?}", twice.parameter);
+            return Err(SimError::VariedTwice { parameter });
         }
         let product = self
             .axes
@@ -249,11 +326,13 @@ impl Sweep {
             chosen.push((axis.parameter, axis.values.get(rest % n).copied()));
             rest /= n;
         }
-        for (parameter, value) in chosen.into_iter().rev() {
-            if let Some(value) = value {
-                parameter.apply(&mut scenario, value);
-                scenario.name.push_str(&format!(" {parameter:?}={value}"));
-            }
+        let chosen = chosen.into_iter().rev();
+        let chosen: Vec<(Parameter, f64)> = chosen
+            .filter_map(|(parameter, value)| Some((parameter, value?)))
+            .collect();
+        Parameter::apply_all(&mut scenario, &chosen);
+        for (parameter, value) in chosen {
+            scenario.name.push_str(&format!(" {parameter:?}={value}"));
         }
         scenario
     }

@@ -292,7 +292,7 @@ impl DriveTable {
 
     /// Time of a row since the first one, s.
     pub fn time(&self, row_idx: usize) -> f64 {
-        (self.rows[row_idx].timestamp_ns - self.rows[0].timestamp_ns) as f64 * 1e-9
+        seconds_between(self.rows[0].timestamp_ns, self.rows[row_idx].timestamp_ns)
     }
 
     /// The recording of a simulated drive. The lead is the one the controller saw.
@@ -329,7 +329,7 @@ impl DriveTable {
             })
             .collect();
         if let [first, second, ..] = rows.as_slice() {
-            metadata.dt_s = (second.timestamp_ns - first.timestamp_ns) as f64 * 1e-9;
+            metadata.dt_s = seconds_between(first.timestamp_ns, second.timestamp_ns);
             metadata.duration_s = metadata.dt_s * rows.len() as f64;
         }
         Self { metadata, rows }
@@ -460,4 +460,12 @@ pub fn replay_open_loop(table: &DriveTable, algorithm: &mut dyn Algorithm) -> Ve
         answers.push(actions.get(0));
     }
     answers
+}
+
+/// From one time stamp to a later one. Any two of 64 bits are taken: files hold what somebody wrote.
+fn seconds_between(first_ns: i64, second_ns: i64) -> f64 {
+    match second_ns.checked_sub(first_ns) {
+        Some(between) => between as f64 * 1e-9,
+        None => (second_ns as f64 - first_ns as f64) * 1e-9,
+    }
 }

@@ -444,9 +444,56 @@ fn a_search_says_what_it_passed_over() {
         }],
     };
     assert_eq!(sweep(2.0).n_scenarios().ok(), Some(1));
-    for value in [-1.0, 88.0, f64::NAN] {
+    for value in [-1.0, 88.0, 0.5, f64::NAN] {
         assert!(sweep(value).n_scenarios().is_err(), "{value}");
     }
+    let mut twice = sweep(2.0);
+    twice.axes.push(twice.axes[0].clone());
+    assert!(matches!(
+        twice.n_scenarios(),
+        Err(SimError::VariedTwice { .. })
+    ));
+}
+
+#[test]
+fn the_order_of_axes_changes_no_vehicle_and_no_noise() {
+    let axis = |parameter, value| Axis {
+        parameter,
+        values: vec![value],
+    };
+    let axes = [
+        axis(Parameter::MassScale, 1.5),
+        axis(Parameter::SteerDelay, 0.3),
+        axis(Parameter::OffsetNoise, 0.2),
+        axis(Parameter::Preset, 2.0),
+        axis(Parameter::NoiseLevel, 1.0),
+    ];
+    let made = |axes: Vec<Axis>| {
+        let base = Scenario::straight("base", 20.0, 1.0);
+        Sweep { base, axes }.scenario(0)
+    };
+    let forth = made(axes.to_vec());
+    let back = made(axes.iter().rev().cloned().collect());
+    assert_eq!(forth.vehicle, back.vehicle);
+    assert_eq!(forth.environment, back.environment);
+    let preset = made(vec![axis(Parameter::Preset, 2.0)]);
+    let scaled = 1.5 * preset.vehicle.parameters().mass;
+    assert_eq!(forth.vehicle.parameters().mass, scaled);
+    assert_eq!(forth.vehicle.actuators().steer_delay_s, 0.3);
+}
+
+#[test]
+fn time_stamps_as_far_apart_as_they_go_are_told_in_seconds() {
+    let row = |timestamp_ns| DriveRow {
+        timestamp_ns,
+        ..DriveRow::default()
+    };
+    let table = DriveTable {
+        rows: vec![row(i64::MIN), row(i64::MAX)],
+        ..table()
+    };
+    assert!(table.validate().is_ok());
+    assert!((table.time(1) - 2f64.powi(64) * 1e-9).abs() < 1.0);
 }
 
 fn temporary(name: &str) -> std::path::PathBuf {
@@ -465,7 +512,10 @@ fn scenario_files_round_trip_in_both_formats() {
             .chain(alks::cut_in().into_iter().take(3))
             .collect(),
         sweeps: vec![Sweep {
-            base: Scenario::straight("base", 20.0, 1.0),
+            base: Scenario {
+                road: road_from_curvature(1.0, 0.5, |_| 0.0, |_| 20.0),
+                ..Scenario::straight("base", 20.0, 1.0)
+            },
             axes: vec![Axis {
                 parameter: Parameter::Bank,
                 values: vec![0.01],

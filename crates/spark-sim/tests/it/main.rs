@@ -14,6 +14,7 @@ mod grip;
 mod outside_forces;
 mod physics;
 mod return_to_path;
+mod scenario_page;
 mod scenario_truth;
 mod steering;
 mod support;
@@ -21,4 +22,5 @@ mod support;
 mod traffic_cases;
 #[cfg(feature = "cuda")]
 mod traffic_figures;
+mod variation;
 mod vehicle_truth;

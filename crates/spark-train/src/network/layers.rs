@@ -9,6 +9,8 @@
 //! A layer is called as in the program that exported it: by its weight without `.weight`, or, where the exporter wrote a number in
 //! place of the name, by the path of its node. Nodes that share a weight are one layer.
 //!
+//! A bias is the third operand of a Conv or Gemm, in f32. What an Add behind a MatMul adds is none, and stays as it is.
+//!
 //! No layer: a weight that is computed, but for f16 that is cast to f32; a Gemm with factors or a transposed operand; a product
 //! whose weight comes first. Such weights stay as they are, and a target that means them finds nothing.
 

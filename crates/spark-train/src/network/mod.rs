@@ -378,18 +378,13 @@ impl AdaptedNetwork {
     /// What the numbers of training hang on here, by name: the network's nodes and constants, the adapter's settings, the precision.
     pub(crate) fn identity(&self) -> Vec<(String, String)> {
         let precision = self.precision.map(|precision| precision.to_string());
-        let named = [
-            ("network", self.fingerprint()),
-            ("adapter", format!("{:?}", self.adapter.config())),
-            (
-                "precision of weights",
-                precision.unwrap_or_else(|| "exact".to_owned()),
-            ),
-        ];
-        let named = named.into_iter();
+        let mut named = vec![("network".to_owned(), self.fingerprint())];
+        named.extend(settings_of(self.adapter.config()));
+        named.push((
+            "precision of weights".to_owned(),
+            precision.unwrap_or_else(|| "exact".to_owned()),
+        ));
         named
-            .map(|(name, value)| (name.to_owned(), value))
-            .collect()
     }
 
     /// The variables in the order in which optimisers have them, by the names of their inputs.
@@ -461,4 +456,22 @@ impl AdaptedNetwork {
 
 fn flat(tensor: &Candle) -> Result<Vec<f32>> {
     Ok(tensor.to_dtype(DType::F32)?.flatten_all()?.to_vec1()?)
+}
+
+/// An adapter's settings one by one, by PEFT's names, so that of two runs it can be told in which they differ.
+fn settings_of(config: &DoraConfig) -> Vec<(String, String)> {
+    let name = |setting: &str| format!("adapter's {setting}");
+    // What its file does not hold.
+    let mut named = vec![
+        (name("initial values"), format!("{:?}", config.init)),
+        (name("seed"), config.seed.to_string()),
+    ];
+    match serde_json::to_value(config) {
+        Ok(serde_json::Value::Object(settings)) => {
+            let settings = settings.into_iter();
+            named.extend(settings.map(|(key, value)| (name(&key), value.to_string())));
+        }
+        _ => named.push((name("settings"), format!("{config:?}"))),
+    }
+    named
 }

@@ -117,6 +117,7 @@ fn step(step: u64) -> Event {
         rate: 1e-3,
         norm: 3.0,
         samples_per_second: 40.0,
+        waiting: 0.125,
         remaining: Duration::ZERO,
     }
 }
@@ -188,6 +189,7 @@ fn events_are_read_back_as_they_were() {
         ("rate", 1e-3),
         ("gradient_norm", 3.0),
         ("samples_per_second", 40.0),
+        ("waiting_for_samples", 0.125),
     ]);
     let version = Some("brain.Event:2".to_owned());
     let want = [

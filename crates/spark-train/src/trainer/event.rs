@@ -28,6 +28,8 @@ pub enum Event {
         norm: f64,
         /// Samples for each second, of this step.
         samples_per_second: f64,
+        /// Which part of this step's time was spent waiting for its samples, 0 to 1.
+        waiting: f64,
         /// Until the end, by the mean of the steps so far.
         remaining: Duration,
     },

@@ -74,6 +74,8 @@ pub struct Outcome {
     pub best: Option<(f64, u64)>,
     /// Why it ended.
     pub ended: Ended,
+    /// Which part of the time of its steps a run waited for samples, 0 to 1; evaluations and checkpoints are not counted.
+    pub waiting: f64,
 }
 
 /// What trains an adapter on samples.
@@ -94,6 +96,8 @@ pub struct Trainer<'d> {
     is_resumed: bool,
     /// The last step that a checkpoint was written after.
     saved: Option<u64>,
+    /// How long the last step waited for its samples.
+    waiting: Duration,
 }
 
 impl std::fmt::Debug for Trainer<'_> {
@@ -153,6 +157,7 @@ impl<'d> Trainer<'d> {
             progress,
             is_resumed: false,
             saved: None,
+            waiting: Duration::ZERO,
         })
     }
 
@@ -305,6 +310,7 @@ impl<'d> Trainer<'d> {
         let mut in_a_row = 0;
         let started = (Instant::now(), self.progress.step);
         let mut ended = Ended::Done;
+        let (mut waited, mut took) = (Duration::ZERO, Duration::ZERO);
         let mut taken: Option<(u64, Vec<usize>)> = None;
         // A run that had ended so before it was resumed.
         let is_patient = |progress: &Progress| {
@@ -316,6 +322,7 @@ impl<'d> Trainer<'d> {
                 steps: self.progress.step,
                 best: self.progress.best,
                 ended: Ended::Patience,
+                waiting: 0.0,
             });
         }
         while self.progress.step < total {
@@ -329,7 +336,11 @@ impl<'d> Trainer<'d> {
             let indices = indices[from..from + of_step].to_vec();
             let factor = schedule.factor(self.progress.step);
             let began = Instant::now();
+            self.waiting = Duration::ZERO;
             let made = self.one_step(&mut step, &indices, factor)?;
+            let of_this = began.elapsed();
+            waited += self.waiting;
+            took += of_this;
             self.progress.step += 1;
             let mut fast = None;
             let event = match made {
@@ -341,9 +352,9 @@ impl<'d> Trainer<'d> {
                 } => {
                     fast = deviation;
                     in_a_row = 0;
-                    self.progress.made += 1;
+                    self.progress.made = self.progress.made.saturating_add(1);
                     self.progress.sum += loss;
-                    self.progress.count += 1;
+                    self.progress.count = self.progress.count.saturating_add(1);
                     let done = self.progress.step - started.1;
                     let left = (total - self.progress.step) as f64 / done as f64;
                     let left = started.0.elapsed().as_secs_f64() * left;
@@ -355,7 +366,8 @@ impl<'d> Trainer<'d> {
                         parts,
                         rate: self.settings.rates.rate * factor,
                         norm,
-                        samples_per_second: of_step as f64 / began.elapsed().as_secs_f64(),
+                        samples_per_second: of_step as f64 / of_this.as_secs_f64(),
+                        waiting: part(self.waiting, of_this),
                         remaining: Duration::try_from_secs_f64(left).unwrap_or(Duration::MAX),
                     }
                 }
@@ -418,6 +430,7 @@ impl<'d> Trainer<'d> {
             steps: self.progress.step,
             best: self.progress.best,
             ended,
+            waiting: part(waited, took),
         })
     }
 
@@ -515,9 +528,12 @@ impl<'d> Trainer<'d> {
         self.to_measure -= u64::from(is_measured);
         let n_batches = indices.len() / size;
         let first_pass = self.progress.step.wrapping_mul(n_batches as u64);
+        let mut waited = Duration::ZERO;
         let mut compute = |n: usize| {
             let indices = &indices[n * size..(n + 1) * size];
+            let began = Instant::now();
             let sample = batch(self.training, indices)?;
+            waited += began.elapsed();
             let (inputs, targets) = (lent(&sample.inputs), self.taught(&sample.targets));
             let step = match step {
                 Some(step) => step,
@@ -534,10 +550,12 @@ impl<'d> Trainer<'d> {
             let pass = first_pass.wrapping_add(n as u64);
             step.run_pass(&self.network, pass, &inputs, &targets)
         };
-        match sum {
+        let summed = match sum {
             Sum::InOrder => shards::in_order(exchange, variables, n_batches, &mut compute),
             Sum::Fast => shards::fast(exchange, variables, n_batches, is_measured, &mut compute),
-        }
+        };
+        self.waiting = waited;
+        summed
     }
 
     /// Targets of the outputs that are taught.
@@ -568,7 +586,7 @@ impl<'d> Trainer<'d> {
             self.progress.best = Some((loss, self.progress.step));
             self.progress.waited = 0;
         } else {
-            self.progress.waited += 1;
+            self.progress.waited = self.progress.waited.saturating_add(1);
         }
         Ok(Event::Epoch {
             epoch,
@@ -674,6 +692,14 @@ fn total_steps(settings: &TrainerSettings, n_samples: usize) -> Result<u64> {
     let total = settings.steps_per_epoch(n_samples)?;
     let total = total.saturating_mul(settings.epochs);
     Ok(total.min(settings.max_steps.unwrap_or(u64::MAX)))
+}
+
+/// Of a whole, which may be nothing.
+fn part(of: Duration, whole: Duration) -> f64 {
+    match whole.is_zero() {
+        true => 0.0,
+        false => of.as_secs_f64() / whole.as_secs_f64(),
+    }
 }
 
 enum Made {

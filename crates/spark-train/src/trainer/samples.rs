@@ -98,11 +98,15 @@ fn digest_of(samples: &dyn Samples, most: usize) -> Result<String> {
     let n = samples.len();
     let looked_at = n.min(most);
     for part in 0..looked_at {
-        let index = n.saturating_sub(1) * part / (looked_at - 1).max(1);
+        let index = (n - 1) as u128 * part as u128 / (looked_at - 1).max(1) as u128;
+        let index = index as usize;
         let sample = samples.sample(index);
         let sample = sample.map_err(|source| TrainError::Sample { index, source })?;
-        for (name, tensor) in sample.inputs.iter().chain(&sample.targets) {
-            hash.update(name.as_bytes());
+        let inputs = sample.inputs.iter().map(|it| ("input", it));
+        let targets = sample.targets.iter().map(|it| ("target", it));
+        for (group, (name, tensor)) in inputs.chain(targets) {
+            let (dtype, shape) = (tensor.dtype(), tensor.shape());
+            hash.update(format!("{group} {name:?} {dtype} {shape:?}").as_bytes());
             bytes.clear();
             for value in tensor.to_f64() {
                 bytes.extend_from_slice(&value.to_le_bytes());

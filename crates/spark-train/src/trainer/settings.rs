@@ -26,7 +26,7 @@ pub struct TrainerSettings {
     pub batch: usize,
     /// Batches whose gradients make one step.
     pub accumulate: usize,
-    /// How often every sample is taken.
+    /// How often the samples are gone through, each time in another order and by whole steps: what is left over is passed over.
     pub epochs: u64,
     /// Ends after so many steps, whatever the epochs say.
     pub max_steps: Option<u64>,

@@ -18,3 +18,4 @@ mod shared;
 mod stored;
 mod trainer;
 mod trunk;
+mod waiting;

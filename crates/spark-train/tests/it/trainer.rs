@@ -12,12 +12,12 @@ use spark_onnx_graph::graph::{Dim, Gemm, Graph, Op, Unary};
 use spark_onnx_graph::{DType, Tensor};
 use spark_testing::numbers;
 use spark_train::{
-    AdaptedNetwork, Decay, Deployment, Ended, Evaluation, Event, Go, OutputHeads, Sample, Samples,
-    TrainError, Trainer, TrainerSettings, TrainingStep,
+    AdaptedNetwork, Decay, Deployment, Ended, Evaluation, Event, Go, Outcome, OutputHeads, Sample,
+    Samples, TrainError, Trainer, TrainerSettings, TrainingStep,
 };
 use tempfile::tempdir;
 
-const SAMPLES: usize = 22;
+pub(crate) const SAMPLES: usize = 22;
 
 /// Two layers; the adapter is on both.
 pub(crate) fn network(seed: u64) -> AdaptedNetwork {
@@ -265,7 +265,11 @@ fn a_run_that_was_stopped_goes_on_with_the_same_bits() {
             let mut second = trainer(dropout, &training, &validation, run()).expect("settings");
             assert_eq!(second.resume(&mut quiet).expect("resumes"), stop_after);
             let resumed = second.run(&mut quiet).expect("runs");
-            assert_eq!(resumed, outcome, "stopped after {stop_after}");
+            assert_eq!(
+                came_to(&resumed),
+                came_to(&outcome),
+                "stopped after {stop_after}"
+            );
             assert_eq!(bits(&second), want, "stopped after {stop_after}");
         }
         all.push(want);
@@ -457,7 +461,10 @@ fn what_is_another_run_is_refused() {
     let said = refused(&training, run(), network(3));
     assert!(said.contains("network was "), "{said}");
     let said = refused(&training, run(), dropping(1, 0.1));
-    assert!(said.contains("lora_dropout: 0.1"), "{said}");
+    assert!(
+        said.contains("adapter's lora_dropout was 0.0 and is 0.1"),
+        "{said}"
+    );
     let said = refused(&samples(20, 100), run(), network(1));
     assert!(said.contains("count of samples was 22 and is 20"), "{said}");
     let held_back = samples(4, 7);
@@ -701,7 +708,8 @@ fn a_run_that_ended_for_want_of_progress_does_not_go_on() {
     drop(first);
     let mut second = trainer(&training, Some(&validation), run()).expect("settings");
     second.resume(&mut quiet).expect("resumes");
-    assert_eq!(second.run(&mut quiet).expect("runs"), outcome);
+    let again = second.run(&mut quiet).expect("runs");
+    assert_eq!(came_to(&again), came_to(&outcome));
 }
 
 #[test]
@@ -745,4 +753,9 @@ fn a_run_with_results_that_are_computed_again_goes_on_with_them() {
     assert_eq!(resumed.resume(&mut quiet).expect("is there"), 5);
     resumed.run(&mut quiet).expect("runs");
     assert_eq!(bits(&resumed), bits(&whole));
+}
+
+/// What does not hang on the time.
+fn came_to(outcome: &Outcome) -> (u64, Option<(f64, u64)>, Ended) {
+    (outcome.steps, outcome.best, outcome.ended)
 }

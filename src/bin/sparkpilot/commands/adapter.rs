@@ -20,6 +20,9 @@ use sparkpilot::dora::{
 
 use crate::tables::{self, on_one_line};
 
+/// What a training run keeps beside the adapter of a checkpoint, and holds against its bytes.
+const OF_CHECKPOINT: &str = "manifest.json";
+
 /// Look at adapters, convert and compare them
 #[derive(Args)]
 #[command(after_help = "Examples:\n  \
@@ -287,6 +290,13 @@ fn convert(arguments: &Convert) -> Result<ExitCode, Box<dyn Error>> {
         read.iter().map(PathBuf::as_path),
         written.iter().map(PathBuf::as_path),
     )?;
+    if arguments.output.join(OF_CHECKPOINT).exists() {
+        return Err(Usage(format!(
+            "--output: `{}` is a checkpoint that a run goes on from; take another folder",
+            arguments.output.display()
+        ))
+        .into());
+    }
     place::folder(&arguments.output)?;
     let adapter = AdapterFiles::open(&arguments.adapter).map_err(about(&arguments.adapter))?;
     let change = Change {

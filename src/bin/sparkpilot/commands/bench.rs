@@ -12,9 +12,7 @@ use spark_program::{Pulse, Usage, count, number, output, place, postponed, print
 use sparkpilot::bench::{self, BenchError, BenchOptions, BenchReport, PrecisionList, Progress};
 use sparkpilot::hal::config::DeviceChoice;
 use sparkpilot::onnx::cpu::Isa;
-use sparkpilot::onnx::file;
 use sparkpilot::onnx::precision::{Activations, Bf16Products, Fp16Products};
-use sparkpilot::zoo::ZooModel;
 
 /// Synthetic pictures driven for the page: three seconds.
 const PICTURES: usize = 60;
@@ -191,14 +189,8 @@ fn write_json(report: &BenchReport, path: &Path) -> Result<(), String> {
 
 fn write_zoo(folder: &Path, seed: u64) -> Result<ExitCode, Box<dyn Error>> {
     output::folder(folder)?;
-    let path = |model: ZooModel| folder.join(format!("{}.onnx", model.name()));
-    for model in ZooModel::ALL {
-        let graph = model.build(seed);
-        postponed(|| file::save(&graph, &path(model)))?;
-    }
-    // Files before words, which nobody may read.
-    for model in ZooModel::ALL {
-        println!("wrote {} (random weights)", path(model).display());
+    for file in postponed(|| bench::write_zoo(folder, seed))? {
+        println!("wrote {} (random weights)", file.display());
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -11,7 +11,7 @@ use spark_program::{
     Pulse, Usage, about, file_ending_in, output, place, printable, progress, tell,
 };
 use sparkpilot::data::drive::{Camera, Drive};
-use sparkpilot::data::log::LogReader;
+use sparkpilot::data::log::{LogError, LogReader};
 use sparkpilot::data::route::{Segment, SegmentFile, find_segments};
 
 /// Say what is in recorded drives: segments, events, speed, cameras, and where a log is broken
@@ -28,7 +28,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     json: bool,
     /// Print how many events of each kind there are
-    #[arg(long)]
+    #[arg(long, conflicts_with = "json")]
     events: bool,
     /// Draw the speed of the first segment that has one: SVG
     #[arg(long, value_name = "FILE", value_parser = file_ending_in(&["svg"]))]
@@ -53,6 +53,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
     for (name, path, videos) in &logs {
         let mut log = LogReader::open(path).map_err(about(path))?;
         let drive = Drive::read(&mut log);
+        if let (Some(error @ LogError::NoMessage { events: 0, .. }), false) =
+            (&drive.ended, arguments.path.is_dir())
+        {
+            return Err(about(path)(format!("it is no log: {error}")).into());
+        }
         n_broken += usize::from(drive.ended.is_some() || drive.n_broken > 0);
         picture = picture.or_else(|| {
             arguments

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 use spark_program::{output, postponed};
-use sparkpilot::onnx::file;
+use sparkpilot::bench;
 use sparkpilot::zoo::ZooModel;
 
 use crate::tables;
@@ -18,14 +18,14 @@ use crate::tables;
     sparkpilot zoo --json\n  \
     sparkpilot zoo --folder models --seed 1")]
 pub(crate) struct Arguments {
-    /// Write the networks here, made if it is missing
+    /// Write the networks here, made if it is missing; other files of their names are kept, and it is refused
     #[arg(long, value_name = "DIR")]
     folder: Option<PathBuf>,
     /// Print the list as JSON (schema sparkpilot-zoo/1)
     #[arg(long, conflicts_with = "folder")]
     json: bool,
-    /// Seed of the weights
-    #[arg(long, default_value_t = 0, value_name = "N")]
+    /// Seed of the weights that are written
+    #[arg(long, default_value_t = 0, value_name = "N", requires = "folder")]
     seed: u64,
 }
 
@@ -40,14 +40,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
         return Ok(ExitCode::SUCCESS);
     };
     output::folder(folder)?;
-    let path = |model: ZooModel| folder.join(format!("{}.onnx", model.name()));
-    for model in ZooModel::ALL {
-        let graph = model.build(arguments.seed);
-        postponed(|| file::save(&graph, &path(model)))?;
-    }
-    // Files before words, which nobody may read.
-    for model in ZooModel::ALL {
-        println!("wrote {} (random weights)", path(model).display());
+    for file in postponed(|| bench::write_zoo(folder, arguments.seed))? {
+        println!("wrote {} (random weights)", file.display());
     }
     Ok(ExitCode::SUCCESS)
 }

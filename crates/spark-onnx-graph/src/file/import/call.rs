@@ -374,6 +374,7 @@ impl<'c, 'f> Call<'c, 'f> {
         tensor: Tensor,
     ) -> Result<ValueId, ModelError> {
         let name = self.made_name(suffix)?;
+        self.source.charge("a constant", tensor.size_bytes())?;
         Ok(self.builder.named_constant(&name, tensor))
     }
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use spark_program::{about, tell};
 use sparkpilot::dora::loss::{Head, HeadKind};
 use sparkpilot::dora::{Adapter, Biases, DoraConfig};
-use sparkpilot::onnx::graph::Graph;
+use sparkpilot::onnx::graph::{Dim, Graph, Node, Op};
 use sparkpilot::onnx::precision::Activations;
 use sparkpilot::onnx::{Precision, RunOptions, Tensor};
 use sparkpilot::train::{
@@ -53,6 +53,11 @@ impl Material {
             None => network.clone(),
         };
         let graph = &network.graph;
+        check_finite(graph, model)?;
+        if let Some(path) = &run.options.teacher {
+            check_finite(&teacher.graph, path)?;
+            check_outputs([graph, &teacher.graph], [model, path])?;
+        }
         let driving = match run.options.heads {
             Taught::Numbers => None,
             Taught::Driving => {
@@ -182,6 +187,12 @@ impl Material {
         let alone: Vec<_> = alone.collect();
         let fit = alone.iter().filter(|layer| layer.largest_rank() >= rank);
         let names: Vec<&str> = fit.map(|layer| layer.name.as_str()).collect();
+        if alone.is_empty() && !options.whole.is_empty() {
+            return usage(&format!(
+                "--whole: no layer is left to adapt beside {}; name fewer",
+                options.whole.join(", ")
+            ));
+        }
         if names.is_empty() {
             let largest = alone.iter().map(|layer| layer.largest_rank()).max();
             return usage(&format!(
@@ -273,6 +284,65 @@ fn driving(graph: &Graph, model: &Path) -> Result<Vec<OutputHeads>, Box<dyn Erro
             model.display()
         )),
     }
+}
+
+/// Refuses weights that are no numbers, before pictures are read: nothing can be learnt behind them.
+fn check_finite(graph: &Graph, path: &Path) -> Result<(), Box<dyn Error>> {
+    let is_layer = |node: &&Node| matches!(node.op, Op::Conv(_) | Op::Gemm(_) | Op::MatMul(_));
+    let layers = graph.nodes.iter().filter(is_layer);
+    for &id in layers.flat_map(|node| node.inputs.iter().flatten()) {
+        let value = graph.value(id);
+        let Some(constant) = &value.constant else {
+            continue;
+        };
+        let numbers = constant.to_f64();
+        if let Some(index) = numbers.iter().position(|number| !number.is_finite()) {
+            let (name, number) = (&value.name, numbers[index]);
+            let why = format!("number {index} of `{name}`, counted from 0, is {number}");
+            return Err(about(path)(why).into());
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a teacher whose outputs have other shapes than the network's, as far as both are known.
+fn check_outputs(
+    [graph, teacher]: [&Graph; 2],
+    [model, path]: [&Path; 2],
+) -> Result<(), Box<dyn Error>> {
+    let shapes = |graph: &Graph| -> Vec<(String, Option<Vec<Dim>>)> {
+        let outputs = graph.outputs.iter().map(|&id| graph.value(id));
+        let named = outputs.map(|value| (value.name.clone(), value.shape.clone()));
+        named.collect()
+    };
+    let extents = |shape: &[Dim]| -> Vec<String> {
+        let one = |dim: &Dim| match dim {
+            Dim::Known(extent) => extent.to_string(),
+            _ => "?".to_owned(),
+        };
+        shape.iter().map(one).collect()
+    };
+    let of_teacher = shapes(teacher);
+    for (name, shape) in shapes(graph) {
+        let other = of_teacher.iter().find(|(other, _)| *other == name);
+        let (Some(shape), Some((_, Some(other)))) = (shape, other) else {
+            continue;
+        };
+        let is_like = |(a, b): (&Dim, &Dim)| match (a, b) {
+            (Dim::Known(a), Dim::Known(b)) => a == b,
+            _ => true,
+        };
+        if shape.len() != other.len() || !shape.iter().zip(other).all(is_like) {
+            return usage(&format!(
+                "--teacher: output `{name}` of `{}` is [{}], that of `{}` [{}]",
+                path.display(),
+                extents(other).join(", "),
+                model.display(),
+                extents(&shape).join(", ")
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// Refuses weights of heads that there are not, before the teacher runs.
@@ -369,13 +439,7 @@ pub(crate) fn described_for_steps(adapter: &Adapter) -> String {
     }
 }
 
-/// One line on an adapter.
+/// One line on an adapter. Which rank would be smaller is said when it is saved.
 pub(crate) fn described(adapter: &Adapter) -> String {
-    let size = adapter.size();
-    let fit = match size.rank_that_fits {
-        _ if size.fraction <= sparkpilot::dora::adapter::GOOD_FRACTION => String::new(),
-        Some(rank) => format!("; rank {rank} would stay below 1 %"),
-        None => "; even rank 1 is more than 1 %".to_owned(),
-    };
-    format!("{} layers, {size}{fit}", adapter.adapted().count())
+    format!("{} layers, {}", adapter.adapted().count(), adapter.size())
 }

@@ -9,7 +9,6 @@ use spark_program::{Pulse, progress, tell};
 use sparkpilot::data::drive::{Camera, Dataset, DatasetOptions, Drive};
 use sparkpilot::data::prefetch::PrefetchError;
 use sparkpilot::data::route::SegmentFile;
-use sparkpilot::data::video::VideoError;
 use sparkpilot::onnx::Tensor;
 use sparkpilot::onnx::graph::Graph;
 use sparkpilot::openpilot::warp::Pinhole;
@@ -216,13 +215,7 @@ pub(crate) fn none_below(folder: &Path) -> String {
 fn is_of_video(why: &PrefetchError) -> bool {
     match why {
         PrefetchError::Pictures { .. } => true,
-        PrefetchError::Video { source, .. } => matches!(
-            **source,
-            VideoError::UnknownContainer { .. }
-                | VideoError::Decoder { .. }
-                | VideoError::Stream { .. }
-                | VideoError::Short { .. }
-        ),
+        PrefetchError::Video { source, .. } => source.is_of_video(),
         _ => false,
     }
 }

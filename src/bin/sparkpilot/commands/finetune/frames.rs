@@ -8,7 +8,8 @@
 //!
 //! All logs are read by every process, which is quick; videos are decoded by the shard that has their frames, those at a border by both.
 //!
-//! What of a video is broken stands in the chunk that lacks it, and logs that cannot be read in the first one.
+//! What of a video is broken stands in the chunk that lacks it, and logs that cannot be read in the first one; both are said again by
+//! whoever finds the chunk there. A decoder that fails by itself is an error, so that no chunk is written that lacks what a second try gives.
 
 use std::error::Error;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
@@ -16,13 +17,16 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use spark_program::shards::{Part, identity, this};
-use spark_program::{LastWords, about, input};
+use spark_program::{LastWords, about, input, tell};
 use sparkpilot::onnx::{Precision, RunOptions};
-use sparkpilot::shards::{Fingerprint, MOST_PAYLOAD_BYTES, Plan, Run, Shard, has_chunks};
-use sparkpilot::train::{SAMPLES_FORMAT, SamplePacker, Teacher};
+use sparkpilot::shards::{
+    Fingerprint, MOST_PAYLOAD_BYTES, Plan, Run, Shard, decode, file_name, has_chunks,
+};
+use sparkpilot::train::{PackedSamples, SAMPLES_FORMAT, SamplePacker, Teacher};
 
 use super::arguments::MakeFrames;
 use super::drives::{Drives, EVERY, Frame, Frames, Inputs};
+use super::lacking::Lacking;
 use super::networks::Network;
 use super::run::{CameraOf, Done, usage};
 
@@ -67,6 +71,17 @@ pub(crate) fn make(options: &MakeFrames) -> Result<ExitCode, Box<dyn Error>> {
     let frames = Frames::of(&model.graph, &drives)?;
     let run = run_of(&drives, &frames, [&model, &teacher])?;
     let part = Part::open(folder, &run, shard, run.plan.neighbours_of(shard))?;
+    let there = run.plan.neighbours_of(shard);
+    let there = there.filter(|chunk| !part.left().contains(chunk));
+    let lacking = lacking(folder, there)?;
+    lacking.tell();
+    if !lacking.is_empty() {
+        tell(format!(
+            "once these videos can be decoded, remove the chunks that lack them, and this command makes them again: {}",
+            lacking.files().join(", ")
+        ));
+    }
+    let mut n_made = 0;
     if !part.left().is_empty() {
         let words = "stopped: chunks that were written are gone on with, and videos that were decoded to their end need not be again";
         let _words = LastWords::new(words);
@@ -74,12 +89,29 @@ pub(crate) fn make(options: &MakeFrames) -> Result<ExitCode, Box<dyn Error>> {
         let mut teacher = Teacher::new(&teacher.graph, &exact).map_err(about(of_teacher))?;
         let mut teach = |inputs: Inputs, packer: &mut SamplePacker| -> Done {
             let sample = teacher.sample(inputs).map_err(about(of_teacher))?;
+            n_made += 1;
             Ok(packer.push(&sample)?)
         };
         write(&part, run.plan, &frames, &mut teach)?;
     }
-    println!("{}", part.finish("made", "frames")?);
+    let items = match part.n_items(part.left()).saturating_sub(n_made) {
+        0 => "frames".to_owned(),
+        n_lacking => format!("frames, {n_lacking} of them without pictures"),
+    };
+    println!("{}", part.finish("made", &items)?);
     Ok(ExitCode::SUCCESS)
+}
+
+/// What chunks lack that are there.
+fn lacking(folder: &Path, chunks: impl Iterator<Item = u64>) -> Result<Lacking, Box<dyn Error>> {
+    let mut lacking = Lacking::default();
+    for name in chunks.map(file_name) {
+        let path = folder.join(&name);
+        let chunk = decode(&input::read(&path)?).map_err(about(&path))?;
+        let samples = PackedSamples::from_bytes(&chunk.payload).map_err(about(&path))?;
+        lacking.add(&name, samples.left_out());
+    }
+    Ok(lacking)
 }
 
 /// Writes the chunks that are left, one after the other.

@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::process::ExitCode;
 
-use spark_program::{Pulse, about, output, place, postponed, progress};
+use spark_program::{Pulse, about, output, place, postponed, progress, tell};
 use sparkpilot::onnx::{Precision, file};
 use sparkpilot::train::{AdaptedNetwork, Comparison, Deployment, Errors, Samples, compare};
 
@@ -105,6 +105,12 @@ pub(crate) fn print(
     if let Some(before) = before {
         let before = of(run, (&before.all, &before.loss)).untouched;
         println!("  before it was calibrated {before:.5}; calibrated:");
+        if result.untouched > before {
+            tell(format!(
+                "warning: calibrating has made the network worse on the frames held back ({before:.5} before, {:.5} after): without --calibrate, or on other frames, it may be better",
+                result.untouched
+            ));
+        }
     }
     for (name, error) in named(&result) {
         println!("  {name:12} {error:.5}");
@@ -207,11 +213,10 @@ pub(crate) fn merge(merge: &Merge) -> Result<ExitCode, Box<dyn Error>> {
     let network = network.map_err(about(&merge.adapter))?;
     println!("{}", described(network.adapter()));
     let merged = network.merged()?;
-    let largest = merged.report.layers.values().map(|layer| layer.max_change);
     println!(
         "{} weights changed, by {:.3e} at most; {} nodes as before",
         merged.report.layers.len() + merged.report.replaced.len(),
-        largest.fold(0.0, f64::max),
+        merged.report.max_change(),
         n_nodes
     );
     let bytes = file::to_bytes(&merged.graph)?;

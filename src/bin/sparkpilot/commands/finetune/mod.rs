@@ -19,6 +19,7 @@ mod drives;
 mod frames;
 mod judge;
 mod kept;
+mod lacking;
 mod logs;
 mod networks;
 pub(crate) mod ranks;

@@ -9,6 +9,7 @@ use sparkpilot::train::{PackedSamples, SAMPLES_FORMAT, Sample, Samples};
 
 use super::drives::{Untaken, none_below};
 use super::frames::{LOGS_CUT, MODEL, SAMPLES, TEACHER, WORK};
+use super::lacking::Lacking;
 use super::run::{Done, plain, usage};
 
 /// Hands over all samples of a folder of chunks, in their order.
@@ -33,7 +34,7 @@ pub(crate) fn each(
         left_out: Vec::new(),
         n_cut: cut.ok_or("the chunks do not say how many logs end early")?,
     };
-    let mut n_taken = 0;
+    let (mut n_taken, mut lacking) = (0, Lacking::default());
     for (chunk, (path, payload)) in (0..).zip(merge.paths().zip(merge.payloads())) {
         let samples = PackedSamples::from_bytes(&payload?).map_err(about(path))?;
         let items = run.plan.items(chunk);
@@ -48,6 +49,8 @@ pub(crate) fn each(
         for index in 0..samples.len() {
             take(&samples.sample(index).map_err(plain)?)?;
         }
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        lacking.add(&name, samples.left_out());
         for it in samples.left_out() {
             let name = PathBuf::from(&it.name);
             if !untaken.left_out.contains(&name) {
@@ -59,7 +62,13 @@ pub(crate) fn each(
     }
     drop(pulse);
     bar.finish_and_clear();
+    lacking.tell();
     match n_taken {
+        0 if !lacking.is_empty() => Err(format!(
+            "{}: all were left out; once the videos can be decoded, remove the folder, and `frames` makes it again",
+            none_below(folder)
+        )
+        .into()),
         0 => usage(&format!("--data: {}", none_below(folder))),
         _ => Ok(untaken),
     }

@@ -16,6 +16,9 @@ use super::calibrated;
 /// File of a run's folder that holds its options.
 const FILE: &str = "run.json";
 
+/// File of a run's folder that events are written to.
+pub(crate) const METRICS: &str = "metrics.jsonl";
+
 /// The program for several processes.
 const RANKS_PROGRAM: &str = "sparkpilot-mpi";
 
@@ -53,7 +56,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "HEAD=WEIGHT", value_delimiter = ',', value_parser = weight)]
     #[serde(default)]
     pub(crate) head_weight: Vec<(String, f64)>,
-    /// How often every frame is taken
+    /// How often the frames are gone through, each time in another order, by whole steps: what is left over of --batch-size is passed over
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = count(1, 1_000_000))]
     pub(crate) epochs: usize,
     /// Ends after so many steps, whatever --epochs says
@@ -264,6 +267,8 @@ pub(crate) struct Run {
     pub(crate) tensorboard: Option<PathBuf>,
     /// How many processes it is shared out among, and whether their sums are fast, where there are some.
     pub(crate) ranks: Option<(usize, bool)>,
+    /// Folders that it made as it began, the innermost first.
+    made: Vec<PathBuf>,
 }
 
 impl Run {
@@ -306,8 +311,11 @@ impl Run {
                 "--virtual-shards: the {batch} frames of a step (--batch-size) do not make {parts} parts of one size"
             ));
         }
-        for (_, path) in options.inputs_mut() {
+        for (name, path) in options.inputs_mut() {
             *path = std::path::absolute(&*path).map_err(about(path))?;
+            if path.to_str().is_none() {
+                return usage(&format!("--{name}: {}", no_text(path)));
+            }
         }
         let run = Self {
             options,
@@ -315,6 +323,7 @@ impl Run {
             json,
             tensorboard,
             ranks: None,
+            made: Vec::new(),
         };
         run.check_outputs()?;
         Ok(run)
@@ -349,6 +358,13 @@ impl Run {
         tensorboard: Option<PathBuf>,
     ) -> Result<Self, Box<dyn Error>> {
         let path = folder.join(FILE);
+        if bytes.is_empty() {
+            let path = path.display();
+            return Err(format!(
+                "`{path}` is empty: the run was ended before it had begun; remove it, and `train` begins one"
+            )
+            .into());
+        }
         let mut options: Options = serde_json::from_slice(bytes)
             .map_err(|error| format!("`{}` is not what `train` wrote: {error}", path.display()))?;
         options.left_out.get_or_insert_default();
@@ -373,6 +389,7 @@ impl Run {
             json,
             tensorboard,
             ranks: None,
+            made: Vec::new(),
         };
         run.check_outputs()?;
         Ok(run)
@@ -402,7 +419,17 @@ impl Run {
     ) -> Result<(), Box<dyn Error>> {
         self.options.frames = Some(frames);
         self.options.network = Some(network);
+        if let Some(path) = left_out.iter().find(|path| path.to_str().is_none()) {
+            return Err(no_text(path).into());
+        }
         self.options.left_out = Some(left_out);
+        let text = serde_json::to_string_pretty(&self.options)?;
+        let own = [
+            self.folder.join("checkpoints"),
+            self.adapter(),
+            self.folder.clone(),
+        ];
+        self.made = own.into_iter().filter(|folder| !folder.exists()).collect();
         output::folder(&self.folder)?;
         // Another run may have begun here while this one read its frames.
         let path = self.folder.join(FILE);
@@ -415,14 +442,25 @@ impl Run {
                 _ => Err(about(&path)(error).into()),
             };
         }
-        let text = serde_json::to_string_pretty(&self.options)?;
-        output::write(&path, text + "\n")?;
+        let written = output::write(&path, text + "\n");
+        written.inspect_err(|_| self.forget())?;
         Ok(())
     }
 
-    /// Takes it back: it got no further.
+    /// Takes it back with all that it wrote: it has learnt nothing, and why is told already.
     pub(crate) fn forget(&self) {
-        let _ = std::fs::remove_file(self.folder.join(FILE)); // why it got no further is told already
+        let calibrated = calibrated::path(&self.folder);
+        let own = [FILE, METRICS].map(|name| self.folder.join(name));
+        for path in own.iter().chain([&calibrated]) {
+            let _ = std::fs::remove_file(path); // it need not be there
+        }
+        for folder in &self.made {
+            // What others have put beside it stays.
+            let _ = match *folder == self.folder {
+                true => std::fs::remove_dir(folder),
+                false => std::fs::remove_dir_all(folder),
+            };
+        }
     }
 
     /// Refuses another network than the run was begun with, and other frames: some that are held back now may have been trained on.
@@ -510,14 +548,22 @@ impl Run {
         Ok(())
     }
 
-    /// Refuses a run that would write over what it reads.
-    pub(crate) fn keep_inputs(&self) -> Result<(), Box<dyn Error>> {
+    /// Refuses a run that would write over what it reads, or over what no run has written.
+    pub(crate) fn keep_files(&self) -> Result<(), Box<dyn Error>> {
         let inputs = [&self.options.model, &self.options.data].map(PathBuf::as_path);
         let inputs = inputs.into_iter().chain(self.options.teacher.as_deref());
-        let own = [FILE, "metrics.jsonl"].map(|name| self.folder.join(name));
+        let own = [FILE, METRICS].map(|name| self.folder.join(name));
         let calibrated = calibrated::path(&self.folder);
         let own = own.iter().chain([&calibrated]).map(PathBuf::as_path);
-        Ok(output::keep_apart(inputs, own)?)
+        output::keep_apart(inputs, own.clone())?;
+        // A run that was begun is not begun again, so these are of no run.
+        match own.into_iter().find(|path| path.exists()) {
+            Some(path) => usage(&format!(
+                "--output: `{}` is of no run, and this one would write over it; take another folder",
+                path.display()
+            )),
+            None => Ok(()),
+        }
     }
 
     /// The result's file is none that is read, and can be written: asked before the work, not after it.
@@ -542,7 +588,7 @@ impl Run {
         let inputs = [&self.options.model, &self.options.data];
         let mut inputs: Vec<&Path> = inputs.into_iter().map(PathBuf::as_path).collect();
         inputs.extend(self.options.teacher.as_deref());
-        let own = ["run.json", "metrics.jsonl", "adapter/adapter_config.json"];
+        let own = [FILE, METRICS, "adapter/adapter_config.json"];
         let own = own.map(|name| self.folder.join(name));
         let tensors = self.adapter().join("adapter_model.safetensors");
         inputs.extend(own.iter().map(PathBuf::as_path));
@@ -555,9 +601,23 @@ impl Run {
             .parent()
             .filter(|parent| !parent.as_os_str().is_empty());
         self.keep_off("--json", parent.unwrap_or(Path::new(".")))?;
-        place::file(json)?;
+        let is_own = |parent: &Path| {
+            let [parent, own] = [parent, &self.folder].map(|path| std::path::absolute(path).ok());
+            parent.is_some() && parent == own
+        };
+        match parent {
+            // The run makes its own folder.
+            Some(parent) if is_own(parent) && !parent.exists() => place::folder(parent)?,
+            _ => place::file(json)?,
+        }
         Ok(())
     }
+}
+
+/// Why a run's file cannot name a path.
+fn no_text(path: &Path) -> String {
+    let path = path.display();
+    format!("`{path}` has a name that is no text (UTF-8), which `{FILE}` keeps; take another name")
 }
 
 /// Of what is done with frames one after the other.

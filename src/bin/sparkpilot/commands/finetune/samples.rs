@@ -31,10 +31,6 @@ pub(crate) fn read(
     }
     let exact = RunOptions::new().with_precision(Precision::Fp32);
     let mut teacher = Teacher::new(&teacher.graph, &exact).map_err(about(of_teacher))?;
-    let mut teach = |inputs| -> Done {
-        let sample = teacher.sample(inputs).map_err(about(of_teacher))?;
-        samples.push(&sample).map_err(kept::unkept)
-    };
     let untaken = match source {
         Source::Drives => {
             let drives = Drives {
@@ -43,6 +39,10 @@ pub(crate) fn read(
                 every: options.every.unwrap_or(EVERY),
                 left_out: options.left_out.as_deref(),
             };
+            let mut teach = |inputs| -> Done {
+                let sample = teacher.sample(inputs).map_err(about(of_teacher))?;
+                samples.push(&sample).map_err(kept::unkept)
+            };
             drives::each(&model.graph, &drives, &mut teach)?
         }
         Source::File | Source::Ready => {
@@ -50,8 +50,15 @@ pub(crate) fn read(
             let all = read_batches(&options.data, &name, &model.graph)?;
             let bar = progress(Some(all.len() as u64)).with_message("teacher");
             let _pulse = Pulse::of(&bar);
-            for inputs in all {
-                teach(inputs)?;
+            for (number, inputs) in all.into_iter().enumerate() {
+                // The file is at fault where the network can be run at all.
+                let of_frame = |why| {
+                    let of_teacher = of_teacher.display();
+                    let why = format!("frame {number}, from 0, is none of `{of_teacher}`: {why}");
+                    about(&options.data)(why)
+                };
+                let sample = teacher.sample(inputs).map_err(of_frame)?;
+                samples.push(&sample).map_err(kept::unkept)?;
                 bar.inc(1);
             }
             bar.finish_and_clear();

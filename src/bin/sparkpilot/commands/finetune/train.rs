@@ -21,7 +21,7 @@ use super::calibrated;
 use super::data::{Material, described_for_steps, described_heads};
 use super::judge;
 use super::ranks::{Ranks, Voice};
-use super::run::{InitOf, Run, Source, plain, usage};
+use super::run::{InitOf, METRICS, Run, Source, plain, usage};
 use super::trunk;
 
 pub(crate) fn begin(train: Train, mut ranks: Ranks) -> Result<ExitCode, Box<dyn Error>> {
@@ -39,7 +39,7 @@ pub(crate) fn begin(train: Train, mut ranks: Ranks) -> Result<ExitCode, Box<dyn 
         ));
     }
     if writes {
-        run.keep_inputs()?;
+        run.keep_files()?;
         place::folder(&run.folder)?;
     }
     let last = match run.options.source()? {
@@ -59,6 +59,9 @@ pub(crate) fn begin(train: Train, mut ranks: Ranks) -> Result<ExitCode, Box<dyn 
     }
     voice.say(format_args!("{}", described_for_steps(network.adapter())));
     voice.say(format_args!("{}", described_heads(&material.heads)));
+    if let Some(line) = passed_over(&run, material.training().len()) {
+        voice.say(format_args!("{line}"));
+    }
     if train.dry_run {
         return dry_run(&run, &material, network);
     }
@@ -76,11 +79,31 @@ pub(crate) fn begin(train: Train, mut ranks: Ranks) -> Result<ExitCode, Box<dyn 
         kept.inspect_err(|_| run.forget())?;
     }
     if train.create_adapter {
-        postponed(|| network.adapter().save(&run.adapter()))?;
+        let saved = postponed(|| network.adapter().save(&run.adapter()));
+        saved.inspect_err(|_| run.forget())?;
         println!("written: {}", run.adapter().display());
         return Ok(ExitCode::SUCCESS);
     }
-    train_on(&run, &material, network, ranks, false)
+    let mut has_learnt = false;
+    let trained = train_on(&run, &material, network, ranks, false, &mut has_learnt);
+    if trained.is_err() && voice.is_first && !has_learnt {
+        run.forget();
+    }
+    trained
+}
+
+/// What steps of whole batches leave over of each epoch.
+fn passed_over(run: &Run, n: usize) -> Option<String> {
+    let (batch, epochs) = (run.options.batch_size, run.options.epochs);
+    let (rest, taken) = (n % batch, n - n % batch);
+    let others = match epochs {
+        1 => "and this is the only one (--epochs)",
+        _ => "others each time",
+    };
+    let line = format!(
+        "an epoch takes {taken} of the {n} frames in steps of {batch} (--batch-size) and passes over {rest}, {others}"
+    );
+    (rest > 0).then_some(line)
 }
 
 pub(crate) fn resume(resume: &Resume, mut ranks: Ranks) -> Result<ExitCode, Box<dyn Error>> {
@@ -115,7 +138,7 @@ pub(crate) fn resume(resume: &Resume, mut ranks: Ranks) -> Result<ExitCode, Box<
     if voice.is_first && material.uncalibrated.is_some() {
         postponed(|| calibrated::keep(&material.graph, &run.folder))?;
     }
-    train_on(&run, &material, network, ranks, true)
+    train_on(&run, &material, network, ranks, true, &mut false)
 }
 
 fn train_on(
@@ -124,6 +147,7 @@ fn train_on(
     network: AdaptedNetwork,
     ranks: Ranks,
     resumes: bool,
+    has_learnt: &mut bool,
 ) -> Result<ExitCode, Box<dyn Error>> {
     let voice = ranks.voice();
     let last = format!("stopped: `{}` goes on", run.command("resume"));
@@ -147,9 +171,10 @@ fn train_on(
         Some(frames[1]),
         settings(run, voice),
         ranks.options(),
-    )?;
+    );
+    let trainer = trainer.map_err(|error| of_teacher(run, error))?;
     let mut trainer = ranks.joined(trainer)?;
-    let path = run.folder.join("metrics.jsonl");
+    let path = run.folder.join(METRICS);
     let metrics = match voice.is_first {
         true => {
             let metrics = File::options().create(true).append(true).open(&path);
@@ -170,6 +195,7 @@ fn train_on(
         epochs: run.options.epochs,
         checkpoint: None,
         has_seen_damage: false,
+        has_learnt: false,
         signal: None,
     };
     let pulse = voice.is_first.then(|| Pulse::of(&told.bar));
@@ -199,7 +225,8 @@ fn train_on(
         if resumes {
             voice.say(format_args!("goes on after step {before}"));
         }
-        let outcome = trainer.run(&mut |event: &Event| told.event(event))?;
+        let outcome = trainer.run(&mut |event: &Event| told.event(event));
+        let outcome = outcome.map_err(|error| of_teacher(run, error))?;
         if voice.is_first {
             run.is_still_there()?;
         }
@@ -214,6 +241,7 @@ fn train_on(
     });
     drop(pulse);
     told.bar.finish_and_clear();
+    *has_learnt = told.has_learnt;
     let (before, outcome, best) = result?;
     if !voice.is_first {
         return Ok(ExitCode::from(told.signal.unwrap_or_default()));
@@ -241,6 +269,18 @@ fn train_on(
     }
 }
 
+/// An error, with the teacher that it is about: heads lie in what the teacher says.
+fn of_teacher(run: &Run, error: TrainError) -> Box<dyn Error> {
+    match (&run.options.teacher, &error) {
+        (Some(teacher), TrainError::Head { .. }) => format!(
+            "--teacher: what `{}` says is not what the network says: {error}",
+            teacher.display()
+        )
+        .into(),
+        _ => error.into(),
+    }
+}
+
 fn say(before: u64, outcome: &Outcome, best: Option<u64>, took: Duration) {
     let (steps, took) = (outcome.steps, took.as_secs_f64());
     match outcome.ended {
@@ -248,6 +288,12 @@ fn say(before: u64, outcome: &Outcome, best: Option<u64>, took: Duration) {
         Ended::Done => println!("{} steps in {took:.1} s", steps - before),
         Ended::Patience => println!("nothing has got better any more, after step {steps}"),
         Ended::Stopped => println!("stopped after step {steps}"),
+    }
+    if steps > before {
+        println!(
+            "waiting for frames took {:.1} % of the steps' time",
+            1e2 * outcome.waiting
+        );
     }
     match (outcome.best, best) {
         (Some((loss, step)), Some(_)) => {
@@ -298,6 +344,8 @@ struct Told {
     checkpoint: Option<PathBuf>,
     /// Whether a checkpoint was passed over.
     has_seen_damage: bool,
+    /// Whether a step was made.
+    has_learnt: bool,
     /// Exit code of the signal that ended the run.
     signal: Option<u8>,
 }
@@ -314,6 +362,7 @@ impl Told {
                 samples_per_second,
                 ..
             } => {
+                self.has_learnt = true;
                 self.bar.set_length(*total);
                 self.bar.set_position(*step);
                 let speed = format!("{samples_per_second:.0} frames/s");

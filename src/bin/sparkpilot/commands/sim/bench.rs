@@ -11,7 +11,7 @@ use sparkpilot::bench::Latency;
 use sparkpilot::sim::run::Simulator;
 
 use super::controllers::Controller;
-use super::run::run_options;
+use super::run::{run_options, say_threads};
 use super::suites::Scenarios;
 use super::words::name_of;
 
@@ -28,7 +28,7 @@ pub(crate) struct Arguments {
     /// Who drives; `sim list` names them
     #[arg(long, value_enum, value_name = "CONTROLLER")]
     controller: Controller,
-    /// Threads; as many as there are by default
+    /// Threads; as many as there are by default, and at most
     #[arg(long, value_name = "N", value_parser = count(1, 1024))]
     threads: Option<usize>,
     /// Timed runs over all scenarios
@@ -48,6 +48,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
     }
     let scenarios = arguments.scenarios.load()?;
     let simulator = Simulator::new(run_options(arguments.threads))?;
+    say_threads(arguments.threads, &simulator);
     let factory = arguments.controller.factory();
     let bar = spark_program::progress(Some(1 + arguments.runs as u64)).with_message("runs");
     let pulse = spark_program::Pulse::of(&bar);

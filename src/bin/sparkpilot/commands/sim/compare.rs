@@ -14,9 +14,9 @@ use sparkpilot::sim::run::{RunReport, Simulator};
 use sparkpilot::sim::scenario::Scenario;
 
 use super::controllers::Controller;
-use super::run::run_options;
+use super::run::{run_options, say_threads};
 use super::saved;
-use super::suites::{Scenarios, words_of};
+use super::suites::{Scenarios, check_replicates, words_of};
 
 /// Compare two controllers, scenario by scenario
 #[derive(clap::Args)]
@@ -50,10 +50,10 @@ pub(crate) struct Arguments {
     /// The same, driven before
     #[arg(long, value_name = "FILE", conflicts_with = "candidate")]
     candidate_run: Option<PathBuf>,
-    /// Drives of each scenario, each with other noise
+    /// Drives of each scenario, each with other noise; refused where no scenario has any
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = count(1, 10_000))]
     replicates: usize,
-    /// Threads; as many as there are by default
+    /// Threads; as many as there are by default, and at most
     #[arg(long, value_name = "N", value_parser = count(1, 1024))]
     threads: Option<usize>,
     /// Write report.html, report.md and report.json (schema spark-sim-comparison/1) here, the worst regressions replayed
@@ -86,7 +86,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
         0 => Vec::new(),
         _ => arguments.scenarios.load()?,
     };
+    check_replicates(&scenarios, arguments.replicates)?;
     let simulator = Simulator::new(run_options(arguments.threads))?;
+    say_threads(arguments.threads, &simulator);
     let bar = spark_program::progress(Some(
         (n_driven * scenarios.len() * arguments.replicates) as u64,
     ))

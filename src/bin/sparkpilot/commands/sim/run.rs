@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use spark_program::output::Words;
 use spark_program::shards::{refuse_name_of_chunk, this};
-use spark_program::{Pulse, count, output, place, printable};
+use spark_program::{Pulse, count, output, place, printable, tell as say};
 use sparkpilot::hal::config::DeviceChoice;
 use sparkpilot::shards::Asked;
 use sparkpilot::sim::report::{run_json, run_markdown};
@@ -14,7 +14,7 @@ use sparkpilot::sim::run::{RunOptions, RunReport, Simulator};
 
 use super::controllers::Controller;
 use super::shards;
-use super::suites::{Scenarios, words_of};
+use super::suites::{Scenarios, check_replicates, words_of};
 
 /// Drive scenarios with one controller
 #[derive(clap::Args)]
@@ -33,10 +33,10 @@ pub(crate) struct Arguments {
     /// Who drives; `sim list` names them
     #[arg(long, value_enum, value_name = "CONTROLLER")]
     controller: Controller,
-    /// Drives of each scenario, each with other noise
+    /// Drives of each scenario, each with other noise; refused where no scenario has any
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = count(1, 10_000))]
     replicates: usize,
-    /// Threads; as many as there are by default
+    /// Threads; as many as there are by default, and at most
     #[arg(long, value_name = "N", value_parser = count(1, 1024))]
     threads: Option<usize>,
     /// Write every drive's figures as JSON (schema spark-sim-run/1), here or with `-` to stdout
@@ -61,8 +61,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
     }
     let shard = arguments.shard.map(this).transpose()?;
     let scenarios = arguments.scenarios.load()?;
+    check_replicates(&scenarios, arguments.replicates)?;
     let options = run_options(arguments.threads);
     let simulator = Simulator::new(options)?;
+    say_threads(arguments.threads, &simulator);
     let factory = arguments.controller.factory();
     if let (Some(shard), Some(folder)) = (shard, &arguments.folder) {
         let whole = shards::Whole {
@@ -97,6 +99,16 @@ pub(super) fn tell(report: &RunReport, json: Option<&Path>) -> Result<ExitCode, 
     Words::beside(json).say(&printable(&run_markdown(report)))?;
     let has_failed = report.results.iter().any(|it| it.outcome.is_err());
     Ok(ExitCode::from(u8::from(has_failed)))
+}
+
+/// Says that fewer threads drive than are asked for.
+pub(super) fn say_threads(asked: Option<usize>, simulator: &Simulator) {
+    let there = simulator.n_threads();
+    if let Some(asked) = asked.filter(|asked| *asked > there) {
+        say(format!(
+            "warning: --threads {asked}: threads that drive: {there}, for no more run at a time here"
+        ));
+    }
 }
 
 /// On the CPU.

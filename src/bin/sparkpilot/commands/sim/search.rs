@@ -1,12 +1,14 @@
 //! `sparkpilot sim search`: the worst case that a controller can be put into.
 
+use std::cell::Cell;
 use std::error::Error;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
 use spark_program::output::Words;
-use spark_program::{Usage, count, file_ending_in, output, place, postponed, printable};
+use spark_program::{Usage, count, file_ending_in, output, place, postponed, printable, tell};
+use sparkpilot::sim::SimError;
 use sparkpilot::sim::metric::{CATALOGUE, Direction, MetricInfo, Metrics};
 use sparkpilot::sim::report::replay_svg;
 use sparkpilot::sim::run::Simulator;
@@ -14,7 +16,7 @@ use sparkpilot::sim::scenario::file::ScenarioFile;
 use sparkpilot::sim::scenario::{Parameter, Scenario, Search, SearchOutcome, badness, danger};
 
 use super::controllers::Controller;
-use super::run::run_options;
+use super::run::{run_options, say_threads};
 use super::suites::{Scenarios, Which};
 
 /// Look for the scenario that a controller handles worst, by varying one within bounds
@@ -51,7 +53,7 @@ pub(crate) struct Arguments {
     /// Seed of what is drawn
     #[arg(long, default_value_t = 1, value_name = "N")]
     search_seed: u64,
-    /// Threads; as many as there are by default
+    /// Threads; as many as there are by default, and at most
     #[arg(long, value_name = "N", value_parser = count(1, 1024))]
     threads: Option<usize>,
     /// Write the worst scenario here, for `sim run --file` and `sim replay --file`
@@ -109,9 +111,26 @@ impl Worst {
 
 /// What the command line calls a parameter: as files of scenarios do, with strokes between the words.
 fn name_of(parameter: Parameter) -> String {
-    let name = serde_json::to_value(parameter).ok();
-    let name = name.as_ref().and_then(Value::as_str).unwrap_or_default();
-    name.replace('_', "-")
+    parameter.name().replace('_', "-")
+}
+
+/// Refuses a search in which no drive would differ from another: by what varies, or in what makes a drive bad.
+fn check_in(base: &Scenario, arguments: &Arguments) -> Result<(), Usage> {
+    for &(parameter, _) in &arguments.vary {
+        if let Err(SimError::NothingToVary { lacks, .. }) = parameter.check_in(base) {
+            let (varied, name) = (name_of(parameter), printable(&base.name));
+            return Err(Usage(format!(
+                "--vary {varied} changes nothing: in `{name}` there is {lacks}"
+            )));
+        }
+    }
+    if matches!(arguments.worst, Worst::Danger) && base.actors.is_empty() {
+        return Err(Usage(format!(
+            "--worst danger: in `{}` there is no other road user to collide with; --worst takes a metric, such as lateral_error_max",
+            printable(&base.name)
+        )));
+    }
+    Ok(())
 }
 
 fn bounds(text: &str) -> Result<(Parameter, [f64; 2]), String> {
@@ -155,6 +174,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
     }
     let scenarios = arguments.scenarios.load()?;
     let base = arguments.which.of(&scenarios)?;
+    check_in(base, arguments)?;
     let search = Search {
         base: base.clone(),
         bounds: arguments.vary.clone(),
@@ -163,17 +183,30 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
         seed: arguments.search_seed,
     };
     let simulator = Simulator::new(run_options(arguments.threads).with_record_interval_s(0.05))?;
+    say_threads(arguments.threads, &simulator);
     let factory = arguments.controller.factory();
     let n_drives = arguments.population * arguments.rounds;
     let bar = spark_program::progress(Some(n_drives as u64)).with_message("search");
     let pulse = spark_program::Pulse::of(&bar);
-    let score = |metrics: &Metrics| arguments.worst.score(metrics);
+    let range = Cell::new([f64::INFINITY, f64::NEG_INFINITY]);
+    let score = |metrics: &Metrics| {
+        let (score, [low, high]) = (arguments.worst.score(metrics), range.get());
+        range.set([low.min(score), high.max(score)]);
+        score
+    };
     let progress = |n: usize| bar.set_position(n as u64);
     let found = search.run_with_progress(&simulator, &factory, score, progress)?;
     drop(pulse);
     bar.finish_and_clear();
     if found.score == f64::NEG_INFINITY {
         return Err(format!("no drive has `{}`", arguments.worst.name()).into());
+    }
+    let [low, high] = range.get();
+    if low == high {
+        tell(format!(
+            "warning: all drives are equally bad by {}: what varies makes no difference to it",
+            arguments.worst.name()
+        ));
     }
     let mut report = simulator.run(std::slice::from_ref(&found.scenario), &factory);
     let drive = report

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use spark_program::{Usage, count};
+use spark_program::{Usage, about, count, tell};
 use sparkpilot::shards::Fingerprint;
 use sparkpilot::sim::scenario::file::ScenarioFile;
 use sparkpilot::sim::scenario::lateral::{lateral_steps, longitudinal_steps};
@@ -89,7 +89,7 @@ pub(super) struct Scenarios {
     /// How many random scenarios; only with --suite random, 1000 by default
     #[arg(long, value_name = "N", value_parser = count(1, 1_000_000))]
     scenarios: Option<usize>,
-    /// Seed of random scenarios, and of the built-in ones' noise; 1 by default
+    /// Seed of random scenarios, and of the jitter of a built-in one's road; 1 by default
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
 }
@@ -113,6 +113,7 @@ impl Scenarios {
             let told = "--seed goes with --suite random and --suite built-in alone";
             return Err(Usage(told.to_owned()).into());
         }
+        const NOTHING: &str = "there is no scenario to drive";
         let scenarios = match (self.suite, &self.file) {
             (Some(suite), _) => suite.scenarios(
                 self.scenarios.unwrap_or(N_RANDOM) as u64,
@@ -121,9 +122,10 @@ impl Scenarios {
             (None, Some(path)) => ScenarioFile::read(path)?.iter()?.collect(),
             (None, None) => return Err(Usage("give --suite or --file".to_owned()).into()),
         };
-        match scenarios.is_empty() {
-            true => Err("there is no scenario to drive".into()),
-            false => Ok(scenarios),
+        match (scenarios.is_empty(), &self.file) {
+            (false, _) => Ok(scenarios),
+            (true, Some(path)) => Err(about(path)(NOTHING).into()),
+            (true, None) => Err(NOTHING.into()),
         }
     }
 
@@ -137,6 +139,31 @@ impl Scenarios {
     pub(super) fn file(&self) -> Option<&PathBuf> {
         self.file.as_ref()
     }
+}
+
+/// Refuses drives that would repeat others to the last bit where all of them would, and says so where some do.
+///
+/// # Errors
+///
+/// [`Usage`] if no scenario has anything that is drawn.
+pub(super) fn check_replicates(scenarios: &[Scenario], n_replicates: usize) -> Result<(), Usage> {
+    if n_replicates == 1 {
+        return Ok(());
+    }
+    let n = scenarios.len();
+    let n_same = scenarios.iter().filter(|it| !it.is_random()).count();
+    if n_same == n {
+        return Err(Usage(format!(
+            "--replicates {n_replicates}: the drives of a scenario would be the same, for none of {n} has noise (`environment.noise` of a \
+             file) or a driver that dawdles"
+        )));
+    }
+    if n_same > 0 {
+        tell(format!(
+            "warning: --replicates {n_replicates}: {n_same} of {n} scenarios have no noise, and the drives of each of them are the same"
+        ));
+    }
+    Ok(())
 }
 
 /// One of several scenarios.
