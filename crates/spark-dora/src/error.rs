@@ -38,6 +38,30 @@ pub enum DoraError {
         /// The shape that fits.
         want: Vec<usize>,
     },
+    /// A layer's inputs have more elements than their directions are computed for.
+    #[error(
+        "the inputs of `{layer}` have {columns} elements; directions are computed of at most {limit}"
+    )]
+    TooManyColumns {
+        /// Name of the layer.
+        layer: String,
+        /// Elements of one input.
+        columns: usize,
+        /// Most that are taken.
+        limit: usize,
+    },
+    /// Layers are to begin by their inputs, of which none were seen.
+    #[error("no inputs of {} were observed", names(layers))]
+    NotObserved {
+        /// Adapted layers without inputs.
+        layers: Vec<String>,
+    },
+    /// A layer is to begin anew, but it no longer stands at its base.
+    #[error("`{layer}` was trained already: its B is not zero")]
+    AlreadyTrained {
+        /// Name of the layer.
+        layer: String,
+    },
     /// A setting is outside its range.
     #[error("{name} is {value}, expected {want}")]
     Setting {

@@ -4,6 +4,7 @@
 //! config    which layers, which ranks                      DoraConfig, LayerConfig
 //! adapter   a network's layers, by name, and their files      Adapter; PEFT's folder, kohya's file; AdapterSet
 //! layer     candle modules with frozen bases               DoraLinear, DoraConv2d, DoraConv1d, DoraEmbedding
+//! eva       A begun by the inputs of the layers               ExplainedVariance
 //! kernel    forward and backward passes on slices          GEMM by spark-gemm's micro-kernel
 //! loss      Laplace likelihoods, distillation by heads        made of operations with gradients
 //! optim     groups, AdamW, schedules, accumulation           works with any training loop
@@ -19,6 +20,7 @@ mod base;
 mod config;
 mod dropout;
 mod error;
+pub mod eva;
 mod finite;
 mod kernel;
 pub mod layer;
@@ -40,6 +42,7 @@ pub use config::{
 };
 pub use dropout::Dropout;
 pub use error::{DoraError, Result};
+pub use eva::{EvaSettings, ExplainedVariance};
 pub use kernel::threads::set_threads;
 pub use layer::{
     DoraConv1d, DoraConv2d, DoraEmbedding, DoraLinear, Factors, SavedLayer, SavedTensors,

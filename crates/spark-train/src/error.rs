@@ -61,6 +61,15 @@ pub enum TrainError {
         /// Names of the layers there are.
         available: Vec<String>,
     },
+    /// Adapters were to begin by what linear layers read, and none is adapted.
+    #[error(
+        "the settings mean no linear layer of this network, which EVA is for; it has {}",
+        list(available)
+    )]
+    NothingObserved {
+        /// Names of the linear layers there are.
+        available: Vec<String>,
+    },
     /// No layer's name ends so.
     #[error("no layer is called {}; there are {}", list(names), list(available))]
     NoLayer {

@@ -1,4 +1,4 @@
-//! `finetune` that begins with calibrated weights, behind a trunk that is run once, and with dropout.
+//! `finetune` that begins with calibrated weights, behind a trunk that is run once, with dropout, and by EVA.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -238,6 +238,101 @@ fn dropout_is_gone_on_with_and_is_not_in_what_is_shipped() {
         "{}",
         refused.stderr
     );
+}
+
+#[test]
+fn adapters_that_begin_by_eva_share_out_their_ranks_and_are_gone_on_with() {
+    let folder = Folder::new();
+    let paths = [made(&folder)[0].clone(), frames(&folder)];
+    let run = |name: &str, more: &[&str]| {
+        let run = folder.path(name);
+        let outcome = train(&paths, &run, &[&["--qat", "fp4"], more].concat());
+        assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+        (run, outcome)
+    };
+    let eva = ["--init", "eva", "--init-frames", "40"];
+    let (whole, outcome) = run("whole", &eva);
+    let says = "begun by EVA on 40 frames: 2 linear layers of rank";
+    assert!(outcome.stdout.starts_with(says), "{}", outcome.stdout);
+    let (plain, _) = run("plain", &[]);
+    assert_eq!(
+        losses(&plain),
+        losses(&run("default", &["--init", "default"]).0)
+    );
+    assert_ne!(losses(&whole), losses(&plain), "EVA acts");
+    let config = |run: &Path| -> Value {
+        let text = fs::read(run.join("adapter/adapter_config.json")).expect("is written");
+        serde_json::from_slice(&text).expect("is JSON")
+    };
+    assert_eq!(config(&whole)["init_lora_weights"], "eva");
+    assert_eq!(config(&plain)["init_lora_weights"], true);
+    let ranks = |run: &Path| -> usize {
+        let config = config(run);
+        let of = |name: &str| match &config["rank_pattern"][name] {
+            Value::Null => config["r"].as_u64(),
+            rank => rank.as_u64(),
+        };
+        let ranks = ["first", "second"].map(|name| of(name).expect("a number"));
+        ranks.into_iter().sum::<u64>() as usize
+    };
+    assert_eq!((ranks(&whole), ranks(&plain)), (8, 8));
+    let (dry, said) = run("dry", &[&eva[..], &["--dry-run"]].concat());
+    assert!(
+        said.stdout.contains(", besides EVA; nothing"),
+        "{}",
+        said.stdout
+    );
+    assert!(!dry.exists());
+
+    // A run that was only begun goes on as the whole one went.
+    let (begun, _) = run("begun", &[&eva[..], &["--create-adapter"]].concat());
+    let resumed = of_run("resume", &begun);
+    assert_eq!(resumed.code, Some(0), "{}", resumed.stderr);
+    assert!(resumed.stdout.contains(says), "{}", resumed.stdout);
+    assert_eq!(losses(&begun), losses(&whole));
+    let adapter = |run: &Path| fs::read(run.join("adapter/adapter_model.safetensors"));
+    assert_eq!(
+        adapter(&begun).expect("reads"),
+        adapter(&whole).expect("reads")
+    );
+    let last = |outcome: &Outcome| outcome.stdout.lines().last().map(str::to_owned);
+    assert_eq!(last(&of_run("eval", &begun)), last(&outcome));
+    let merged = folder.path("merged.onnx");
+    let outcome = merge(&paths[0], &begun, &merged);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    // More frames than there are: all of them.
+    let (_, outcome) = run(
+        "many",
+        &["--init", "eva", "--init-frames", "5000", "--create-adapter"],
+    );
+    let says = "there are 72 frames to train on, and all of them are taken";
+    assert!(outcome.stderr.contains(says), "{}", outcome.stderr);
+    assert!(
+        outcome.stdout.contains("EVA on 72 frames"),
+        "{}",
+        outcome.stdout
+    );
+
+    for (wrong, says) in [
+        (&["--init-frames", "9"][..], "--init <HOW>"),
+        (
+            &["--init", "default", "--init-frames", "9"],
+            "--init-frames is of `--init eva`",
+        ),
+        (&["--init", "eva", "--init-frames", "1"], "--init-frames"),
+        (&["--init", "eva", "--biases", "alone"], "has no adapters"),
+        (&["--init", "pissa"], "possible values: default, eva"),
+    ] {
+        let wrong = [&["--qat", "fp4"], wrong].concat();
+        let refused = train(&paths, &folder.path("wrong"), &wrong);
+        assert_eq!(refused.code, Some(2), "{wrong:?}: {}", refused.stderr);
+        assert!(
+            refused.stderr.contains(says),
+            "{wrong:?}: {}",
+            refused.stderr
+        );
+    }
+    assert!(!folder.path("wrong").exists());
 }
 
 #[test]

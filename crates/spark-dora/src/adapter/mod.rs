@@ -12,6 +12,7 @@
 //! name. Only adapter tensors are trained and stored, all tensors of the modules that `modules_to_save` means, and the
 //! biases that `bias` means.
 
+mod beginning;
 mod biases;
 mod entry;
 mod files;
@@ -51,6 +52,7 @@ use entry::{Entry, Kind};
 use kohya::KohyaLayer;
 use size::LayerSize;
 use stored::Stored;
+pub(crate) use written::pattern;
 
 /// A layer that was offered to an adapter.
 #[derive(Clone, Debug)]

@@ -78,7 +78,7 @@ pub(super) fn settings(
 }
 
 /// A pattern that matches `name` and none of the other names.
-pub(super) fn pattern(name: &str, names: &[&str]) -> String {
+pub(crate) fn pattern(name: &str, names: &[&str]) -> String {
     let matches = |other: &&str| config::ends_in(name, other).unwrap_or(true);
     let alone =
         config::is_plain(name) && !names.iter().any(|other| *other != name && matches(other));

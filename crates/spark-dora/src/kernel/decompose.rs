@@ -192,7 +192,7 @@ fn reflect(v: &[f64], x: &mut [f64]) {
 }
 
 /// Sums in lanes, so that they become vectors.
-fn dot(a: &[f64], b: &[f64]) -> f64 {
+pub(super) fn dot(a: &[f64], b: &[f64]) -> f64 {
     let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<8>(), b.as_chunks::<8>());
     let mut lanes = [0.0; 8];
     for (a, b) in a.iter().zip(b) {

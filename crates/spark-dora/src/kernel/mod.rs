@@ -27,6 +27,7 @@ pub(crate) mod linear;
 pub(crate) mod magnitude;
 pub(crate) mod norm;
 pub(crate) mod real;
+pub(crate) mod symmetric;
 pub(crate) mod threads;
 mod window;
 

@@ -5,6 +5,7 @@ mod biases;
 mod data;
 mod driving_models;
 mod dropout;
+mod eva;
 mod exchange;
 mod finite;
 mod gradients;

@@ -18,6 +18,7 @@ mod head;
 mod layer;
 mod layers;
 mod normalized;
+mod observed;
 mod port;
 mod rewrite;
 mod trunk;

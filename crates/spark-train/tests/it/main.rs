@@ -13,6 +13,7 @@ mod heads;
 mod layers;
 mod losses;
 mod normalized;
+mod observed;
 mod packed;
 mod shared;
 mod stored;

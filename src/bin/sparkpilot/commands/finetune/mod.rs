@@ -12,6 +12,7 @@
 
 mod answers;
 pub(crate) mod arguments;
+mod begun;
 mod calibrated;
 mod data;
 mod drives;

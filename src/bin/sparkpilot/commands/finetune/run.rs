@@ -82,6 +82,14 @@ pub(crate) struct Options {
     /// Scale of their updates, alpha over rank; the rank by default
     #[arg(long, value_name = "ALPHA", value_parser = number(1e-6, 1e6))]
     pub(crate) dora_alpha: Option<f64>,
+    /// How adapters begin: eva as the directions in which what linear layers read varies most, which also shares out their ranks; default at random
+    #[arg(long, value_enum, value_name = "HOW")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) init: Option<InitOf>,
+    /// Of the frames trained on, how many are looked at for that; 256 by default
+    #[arg(long, value_name = "N", value_parser = count(2, 1_000_000), requires = "init")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) init_frames: Option<usize>,
     /// How likely each number that adapters read is dropped in a step, from 0 up to below 1; none by default. Evaluation, and the network that comes of it, have none
     #[arg(long, value_name = "P", value_parser = below_one)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -129,6 +137,14 @@ pub(crate) struct Options {
     #[arg(skip)]
     #[serde(default)]
     pub(crate) left_out: Option<Vec<PathBuf>>,
+}
+
+/// How adapters begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum InitOf {
+    Default,
+    Eva,
 }
 
 /// Which biases are trained.
@@ -286,6 +302,12 @@ impl Run {
                     );
                 }
             }
+        }
+        if options.init_frames.is_some() && options.init != Some(InitOf::Eva) {
+            return usage("--init-frames is of `--init eva`");
+        }
+        if options.init == Some(InitOf::Eva) && options.biases == Some(BiasesOf::Alone) {
+            return usage("--init: `--biases alone` has no adapters");
         }
         let (batch, parts) = (options.batch_size, options.virtual_shards());
         if !batch.is_multiple_of(parts) {

@@ -16,11 +16,12 @@ use sparkpilot::train::{
 };
 
 use super::arguments::{Resume, Train};
+use super::begun::begun;
 use super::calibrated;
 use super::data::{Material, described_for_steps, described_heads};
 use super::judge;
 use super::ranks::{Ranks, Voice};
-use super::run::{METRICS, Run, Source, plain, usage};
+use super::run::{InitOf, METRICS, Run, Source, plain, usage};
 use super::trunk;
 
 pub(crate) fn begin(train: Train, mut ranks: Ranks) -> Result<ExitCode, Box<dyn Error>> {
@@ -52,7 +53,10 @@ pub(crate) fn begin(train: Train, mut ranks: Ranks) -> Result<ExitCode, Box<dyn 
     if !train.dry_run {
         material.calibrate(&run, true)?;
     }
-    let network = material.adapted(&run)?;
+    let mut network = material.adapted(&run)?;
+    if !train.dry_run {
+        network = begun(network, &run, &material, voice)?;
+    }
     voice.say(format_args!("{}", described_for_steps(network.adapter())));
     voice.say(format_args!("{}", described_heads(&material.heads)));
     if let Some(line) = passed_over(&run, material.training().len()) {
@@ -103,14 +107,14 @@ fn passed_over(run: &Run, n: usize) -> Option<String> {
 }
 
 pub(crate) fn resume(resume: &Resume, mut ranks: Ranks) -> Result<ExitCode, Box<dyn Error>> {
-    let (begun, voice) = (&resume.begun, ranks.voice());
-    let own = [&begun.json, &resume.tensorboard];
+    let (of_run, voice) = (&resume.begun, ranks.voice());
+    let own = [&of_run.json, &resume.tensorboard];
     let [json, board] = own.map(|at| at.clone().filter(|_| voice.is_first));
     let file = match voice.is_first {
-        true => Run::file(&begun.output)?,
+        true => Run::file(&of_run.output)?,
         false => Vec::new(),
     };
-    let mut run = Run::of_file(&ranks.share(&file)?, &begun.output, json, board)?;
+    let mut run = Run::of_file(&ranks.share(&file)?, &of_run.output, json, board)?;
     run.ranks = ranks.launched();
     ranks.check(&run)?;
     if voice.is_first {
@@ -127,6 +131,7 @@ pub(crate) fn resume(resume: &Resume, mut ranks: Ranks) -> Result<ExitCode, Box<
     material.calibrate(&run, !voice.is_first)?;
     let network = material.adapted(&run)?;
     run.hold_against(&material.frames()?, &network.fingerprint())?;
+    let network = begun(network, &run, &material, voice)?;
     ranks.agree(&run, &material, &network)?;
     voice.say(format_args!("{}", described_for_steps(network.adapter())));
     drop(words);
@@ -493,11 +498,16 @@ fn dry_run(
     let began = Instant::now();
     step.run_pass(&network, 0, &inputs, &targets)?;
     let took = began.elapsed().as_secs_f64() * options.virtual_shards() as f64;
-    let besides = match (options.calibrate.is_some(), options.cache_trunk) {
-        (true, true) => ", besides calibrating and the trunk",
-        (true, false) => ", besides calibrating",
-        (false, true) => ", besides the trunk",
-        (false, false) => "",
+    let besides = [
+        (options.calibrate.is_some(), "calibrating"),
+        (options.init == Some(InitOf::Eva), "EVA"),
+        (options.cache_trunk, "the trunk"),
+    ];
+    let besides = besides.into_iter().filter(|(is_done, _)| *is_done);
+    let besides: Vec<&str> = besides.map(|(_, what)| what).collect();
+    let besides = match besides.as_slice() {
+        [] => String::new(),
+        besides => format!(", besides {}", besides.join(" and ")),
     };
     println!(
         "a step takes {:.0} ms and {} MB, all of them {:.0} s{besides}; nothing is written",
