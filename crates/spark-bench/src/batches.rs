@@ -52,7 +52,8 @@ pub fn read(path: &Path, model: &str, graph: &Graph) -> Result<Vec<Inputs>, Benc
             let value = graph.value(id);
             let tensor = tensors.remove(&value.name);
             let missing = || misfit(format!("case {number} has no input `{}`", value.name));
-            let tensor = inputs::usable(path, value, tensor.ok_or_else(missing)?)?;
+            let key = format!("case{number}/in/{}", value.name);
+            let tensor = inputs::usable((path, &key), value, tensor.ok_or_else(missing)?)?;
             case.push((value.name.clone(), tensor));
         }
         match tensors.keys().next() {

@@ -88,7 +88,7 @@ pub enum BenchError {
     NotFinite {
         /// The file of inputs or golden values.
         path: PathBuf,
-        /// Name of the tensor.
+        /// Name of the tensor, with that of its case.
         tensor: String,
         /// How many of its values are not finite.
         count: usize,

@@ -107,7 +107,9 @@ fn case(
         let tensor = tensors
             .remove(&format!("in/{}", value.name))
             .ok_or_else(|| misfit(format!("case {number} has no input `{}`", value.name)))?;
-        inputs.push((value.name.clone(), inputs::usable(path, value, tensor)?));
+        let key = format!("case{number}/in/{}", value.name);
+        let tensor = inputs::usable((path, &key), value, tensor)?;
+        inputs.push((value.name.clone(), tensor));
     }
     let mut outputs = BTreeMap::new();
     for &id in &graph.outputs {

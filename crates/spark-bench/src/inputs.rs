@@ -203,20 +203,22 @@ pub(crate) fn from_file(
             format!("in.{name}"),
         ];
         let mut plain = keys.into_iter();
-        plain.find_map(|key| tensors.get(&key)).or_else(|| {
-            let found = tensors.get(&format!("case0/in/{name}"));
-            is_of_case |= found.is_some();
-            found
-        })
+        plain
+            .find_map(|key| tensors.get_key_value(&key))
+            .or_else(|| {
+                let found = tensors.get_key_value(&format!("case0/in/{name}"));
+                is_of_case |= found.is_some();
+                found
+            })
     };
     let inputs = graph.inputs.iter().map(|&id| {
         let value = graph.value(id);
-        let tensor = find(&value.name).ok_or_else(|| BenchError::Misfit {
+        let (key, tensor) = find(&value.name).ok_or_else(|| BenchError::Misfit {
             path: path.to_owned(),
             model: model.to_owned(),
             reason: format!("there is no tensor for input `{}`", value.name),
         })?;
-        usable(path, value, tensor.clone()).map(|tensor| (value.name.clone(), tensor))
+        usable((path, key), value, tensor.clone()).map(|tensor| (value.name.clone(), tensor))
     });
     let inputs = inputs.collect::<Result<Inputs, _>>()?;
     let notes = other_cases(path, model, tensors, is_of_case);
@@ -241,19 +243,23 @@ fn other_cases(path: &Path, model: &str, tensors: &TensorMap, is_of_case: bool) 
     (n > 0).then(|| format!("{model}: {taken} of {path} alone; it holds {n} more"))
 }
 
-/// `tensor` in the type `value` declares, if it is finite there.
-pub(crate) fn usable(path: &Path, value: &Value, tensor: Tensor) -> Result<Tensor, BenchError> {
+/// `tensor`, which has the name `key` in its file, in the type `value` declares, if it is finite there.
+pub(crate) fn usable(
+    (path, key): (&Path, &str),
+    value: &Value,
+    tensor: Tensor,
+) -> Result<Tensor, BenchError> {
     let is_finite = |tensor: Tensor| match tensor_file::count_non_finite(&tensor) {
         0 => Ok(tensor),
         count => Err(BenchError::NotFinite {
             path: path.to_owned(),
-            tensor: value.name.clone(),
+            tensor: key.to_owned(),
             count,
         }),
     };
     let tensor = is_finite(tensor)?;
     let (got, want) = (tensor.dtype(), value.dtype.unwrap_or(tensor.dtype()));
-    let tensor = tensor_file::converted(path, &value.name, tensor, want)?;
+    let tensor = tensor_file::converted(path, key, tensor, want)?;
     // What was finite may be beyond the range of the model's type.
     match got == want {
         true => Ok(tensor),
@@ -367,9 +373,10 @@ mod tests {
         assert_eq!(notes, ["m: case 0 of f alone; it holds 2 more"]);
         let nan = Tensor::from_f32([2], vec![f32::NAN, 0.0]).expect("two");
         tensors.insert("m/y".to_owned(), nan);
-        assert!(matches!(
-            from_file(path, &tensors, "m", &graph),
-            Err(BenchError::NotFinite { .. })
-        ));
+        let error = from_file(path, &tensors, "m", &graph).expect_err("NaN");
+        assert_eq!(
+            error.to_string(),
+            "`f`: tensor `m/y` holds 1 values that are not finite"
+        );
     }
 }

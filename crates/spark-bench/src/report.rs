@@ -69,13 +69,23 @@ impl BenchReport {
         missing
     }
 
-    /// Whether a model gave NaN or infinities: its figures are then not those of a working model.
-    pub fn has_non_finite_results(&self) -> bool {
+    /// A sentence on each model that gave NaN or infinities: its figures are then not those of a working model.
+    pub fn non_finite_results(&self) -> Vec<String> {
         let accuracy = |run: &RunReport| run.accuracy.as_ref().map_or(0, |a| a.non_finite);
         let golden = |run: &RunReport| run.golden.as_ref().map_or(0, |g| g.non_finite);
-        self.runs
-            .iter()
-            .any(|run| run.non_finite_outputs + accuracy(run) + golden(run) > 0)
+        let runs = self.runs.iter();
+        let counts = runs.map(|run| {
+            let count = run.non_finite_outputs.max(accuracy(run)).max(golden(run));
+            (run, count)
+        });
+        let found = counts.filter(|(_, count)| *count > 0);
+        let sentences = found.map(|(run, count)| {
+            format!(
+                "{} of {} gave {count} results that are not finite",
+                run.precision, run.model
+            )
+        });
+        sentences.collect()
     }
 }
 

@@ -60,6 +60,8 @@ pub struct Machine {
     pub nvml_failure: Option<String>,
     /// Why CUDA cannot be used, if so.
     pub cuda_failure: Option<String>,
+    /// Why an empty list of GPUs does not say that there are none, if so: as in a record of a few files.
+    pub gpus_unknown: Option<String>,
 }
 
 /// Where a machine is read from.
@@ -71,6 +73,9 @@ pub struct Sources<'a> {
     /// The CUDA driver, or why it is not asked.
     pub cuda: Result<&'a dyn CudaApi, CudaUnavailable>,
 }
+
+/// Where Linux lists buses, that of PCI among them.
+const BUSES: &str = "/sys/bus";
 
 /// Why drivers said nothing of a machine that is a record.
 pub(crate) const FILES_ONLY: &str = "only files were read";
@@ -131,6 +136,8 @@ impl Machine {
             stack.driver = report.driver_version.clone();
         }
         let gpus = merge(&pci, &nvml, &cuda, &memory, &stack);
+        // A machine may have no PCI bus; every one has buses.
+        let is_blank = gpus.is_empty() && !root.entries(BUSES).is_value();
         Self {
             platform: Platform::detect(root, &cpu, &pci, &gpus),
             kernel: root
@@ -138,6 +145,7 @@ impl Machine {
                 .map(|release| quote(&release)),
             nvml_failure: nvml.err().map(|why| why.to_string()),
             cuda_failure: cuda.err().map(|why| why.to_string()),
+            gpus_unknown: is_blank.then(|| format!("there is no {BUSES}")),
             cpu,
             memory,
             network: Network::read(root, pci.as_value().map(Vec::as_slice).unwrap_or_default()),
@@ -185,14 +193,15 @@ impl Machine {
     /// One line: platform, processor, memory, GPU. Holds no serial numbers or host names.
     #[must_use]
     pub fn summary(&self) -> String {
+        let none = match self.gpus_unknown {
+            Some(_) => "unknown whether there is an NVIDIA GPU",
+            None => "no NVIDIA GPU",
+        };
         let mut parts = vec![self.platform.kind.to_string(), self.cpu.summary()];
         if let Reading::Value(bytes) = self.memory.meminfo.total_bytes {
             parts.push(format!("{} memory", gibibytes(bytes)));
         }
-        parts.push(
-            self.best_gpu()
-                .map_or_else(|| "no NVIDIA GPU".to_owned(), gpu_summary),
-        );
+        parts.push(self.best_gpu().map_or_else(|| none.to_owned(), gpu_summary));
         parts.join(", ")
     }
 }

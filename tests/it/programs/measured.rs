@@ -1,6 +1,8 @@
 //! `bench_supercombo` and others: what was asked for and not had is told, and nothing measured is lost.
 
 use serde_json::Value;
+use sparkpilot::bench::{TensorMap, write_tensors};
+use sparkpilot::onnx::Tensor;
 
 use super::files::small_model;
 use super::{Folder, Outcome, Program};
@@ -39,6 +41,21 @@ fn a_model_that_fails_takes_nothing_from_the_others() {
         assert_eq!(report["failed"][0]["model"], "cut");
         std::fs::remove_file(&*json).expect("own file");
     }
+}
+
+#[test]
+fn results_that_are_no_numbers_are_an_error_that_names_the_network() {
+    let folder = Folder::new();
+    let [model, inputs] = [small_model(&folder), folder.path("x.safetensors")];
+    let large = Tensor::from_f32([1, 64], vec![f32::MAX; 64]).expect("64");
+    let x = TensorMap::from([("x".to_owned(), large)]);
+    write_tensors(&inputs, &x).expect("a writable folder");
+    let [model, inputs] = [&model, &inputs].map(|path| path.to_string_lossy());
+    let outcome = bench(&["--model", &model, "--inputs", &inputs]);
+    assert_eq!(outcome.code, Some(1), "{}", outcome.stdout);
+    let begins = outcome.stderr.starts_with("error: fp32 of small gave ");
+    let ends = outcome.stderr.ends_with(" results that are not finite\n");
+    assert!(begins && ends, "{}", outcome.stderr);
 }
 
 #[test]

@@ -114,7 +114,7 @@ fn empty_machine() {
     assert_eq!(machine.memory.meminfo.total_bytes, Reading::NotSupported);
     assert_eq!(
         machine.summary(),
-        "unnamed machine, unknown processor, no NVIDIA GPU"
+        "unnamed machine, unknown processor, unknown whether there is an NVIDIA GPU"
     );
 }
 

@@ -11,8 +11,19 @@ use crate::error::Result;
 /// Which operand of a layer's nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Operand {
-    Weight = 1,
-    Bias = 2,
+    Weight,
+    Bias,
+}
+
+impl Operand {
+    /// Positions of the nodes that read it, and as which of their operands.
+    fn places(self, layer: &Layer) -> Vec<(usize, usize)> {
+        match (self, &layer.bias) {
+            (Self::Weight, _) => layer.nodes.iter().map(|&node| (node, 1)).collect(),
+            (Self::Bias, Some(bias)) => bias.places.clone(),
+            (Self::Bias, None) => Vec::new(),
+        }
+    }
 }
 
 /// Gives a layer other values, rounded to the type of the constant: in its place if the layer alone reads that, as a constant of
@@ -23,16 +34,16 @@ pub(super) fn replace(
     operand: Operand,
     (shape, values): (Vec<usize>, &[f32]),
 ) -> Result<()> {
-    let stored = match (operand, layer.bias) {
+    let stored = match (operand, &layer.bias) {
         (Operand::Weight, _) => layer.stored,
-        (Operand::Bias, Some(bias)) => bias,
+        (Operand::Bias, Some(bias)) => bias.constant,
         (Operand::Bias, None) => return Ok(()),
     };
     let constant = graph.value(stored).constant.as_ref();
     let dtype = constant.map_or(DType::F32, |tensor| tensor.dtype());
     let values = values.iter().map(|&v| f64::from(v)).collect();
     let tensor = Tensor::from_f64(dtype, shape, values)?;
-    if is_alone(graph, layer, operand, stored) {
+    if is_alone(graph, &operand.places(layer), stored) {
         graph.values[stored.0].constant = Some(Arc::new(tensor));
         return Ok(());
     }
@@ -55,13 +66,13 @@ pub(super) fn give(graph: &mut Graph, layer: &Layer, operand: Operand, tensor: T
         name = format!("{wish}.{count}");
     }
     let own = graph.add_constant(name, tensor);
-    for &node in &layer.nodes {
-        graph.nodes[node].inputs[operand as usize] = Some(own);
+    for (node, slot) in operand.places(layer) {
+        graph.nodes[node].inputs[slot] = Some(own);
     }
 }
 
-/// Whether nothing but this operand of the layer's nodes hangs on a constant.
-fn is_alone(graph: &Graph, layer: &Layer, operand: Operand, stored: ValueId) -> bool {
+/// Whether nothing but these operands hangs on a constant.
+fn is_alone(graph: &Graph, places: &[(usize, usize)], stored: ValueId) -> bool {
     // Bodies of control flow read values by name.
     if !graph.bodies.is_empty() || graph.outputs.contains(&stored) {
         return false;
@@ -69,14 +80,14 @@ fn is_alone(graph: &Graph, layer: &Layer, operand: Operand, stored: ValueId) -> 
     graph.nodes.iter().enumerate().all(|(position, node)| {
         let mut reads = node.inputs.iter().enumerate();
         reads.all(|(slot, read)| {
-            let own = layer.nodes.contains(&position) && slot == operand as usize;
-            own || *read != Some(stored) || is_cast_for(graph, layer, operand, position)
+            let own = places.contains(&(position, slot));
+            own || *read != Some(stored) || is_cast_for(graph, places, position)
         })
     })
 }
 
-/// Whether a node is a Cast that serves this operand of the layer's nodes alone.
-fn is_cast_for(graph: &Graph, layer: &Layer, operand: Operand, position: usize) -> bool {
+/// Whether a node is a Cast that serves these operands alone.
+fn is_cast_for(graph: &Graph, places: &[(usize, usize)], position: usize) -> bool {
     let node = &graph.nodes[position];
     let (Op::Cast(_), Some(&Some(result))) = (&node.op, node.outputs.first()) else {
         return false;
@@ -85,8 +96,6 @@ fn is_cast_for(graph: &Graph, layer: &Layer, operand: Operand, position: usize) 
     !graph.outputs.contains(&result)
         && nodes.all(|(reader, node)| {
             let mut reads = node.inputs.iter().enumerate();
-            reads.all(|(slot, read)| {
-                *read != Some(result) || layer.nodes.contains(&reader) && slot == operand as usize
-            })
+            reads.all(|(slot, read)| *read != Some(result) || places.contains(&(reader, slot)))
         })
 }

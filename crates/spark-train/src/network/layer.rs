@@ -109,7 +109,8 @@ pub(super) fn offer(
     };
     let bias = layer
         .bias
-        .and_then(|id| graph.value(id).constant.as_deref());
+        .as_ref()
+        .and_then(|bias| graph.value(bias.constant).constant.as_deref());
     let bias = bias
         .map(|tensor| Candle::from_vec(tensor.to_f32(), tensor.len(), &Device::Cpu))
         .transpose()?;

@@ -9,8 +9,6 @@
 //! A layer is called as in the program that exported it: by its weight without `.weight`, or, where the exporter wrote a number in
 //! place of the name, by the path of its node. Nodes that share a weight are one layer.
 //!
-//! A bias is the third operand of a Conv or Gemm, in f32. What an Add behind a MatMul adds is none, and stays as it is.
-//!
 //! No layer: a weight that is computed, but for f16 that is cast to f32; a Gemm with factors or a transposed operand; a product
 //! whose weight comes first. Such weights stay as they are, and a target that means them finds nothing.
 
@@ -18,6 +16,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use spark_onnx_graph::graph::{Conv, Graph, Node, Op, ValueId};
 use spark_onnx_graph::{DType, Tensor};
+
+use super::bias::{Additions, Bias};
 
 /// What a layer's nodes do with its weight.
 #[derive(Debug, Clone, PartialEq)]
@@ -37,8 +37,8 @@ pub(crate) struct Layer {
     pub(crate) nodes: Vec<usize>,
     /// The constant of its weight: not what its nodes read where a Cast lies between.
     pub(crate) stored: ValueId,
-    /// The constant of the bias, if all its nodes have the same.
-    pub(crate) bias: Option<ValueId>,
+    /// Its bias, if all its nodes have the same.
+    pub(crate) bias: Option<Bias>,
 }
 
 impl Layer {
@@ -69,6 +69,7 @@ pub(crate) fn transposed(values: &[f32], n_columns: usize) -> Vec<f32> {
 /// The layers of a graph, in the order of their first nodes.
 pub(crate) fn layers(graph: &Graph) -> Vec<Layer> {
     let casts = casts(graph);
+    let additions = Additions::of(graph);
     let mut found: Vec<Layer> = Vec::new();
     let mut by_weight: BTreeMap<ValueId, Option<usize>> = BTreeMap::new();
     for (position, node) in graph.nodes.iter().enumerate() {
@@ -94,16 +95,15 @@ pub(crate) fn layers(graph: &Graph) -> Vec<Layer> {
                     form,
                     nodes: vec![position],
                     stored,
-                    bias: bias_of(graph, node, outputs),
+                    bias: additions.bias(graph, position, outputs),
                 });
             }
             Some(&Some(known)) => {
                 let layer = &mut found[known];
                 if layer.form == form {
                     layer.nodes.push(position);
-                    if layer.bias != bias_of(graph, node, outputs) {
-                        layer.bias = None;
-                    }
+                    let other = additions.bias(graph, position, outputs);
+                    layer.bias = Bias::shared(layer.bias.take(), other);
                 } else {
                     // Used in two ways: no layer that a trainer could have.
                     by_weight.insert(stored, None);
@@ -162,13 +162,6 @@ fn weight_of(
 
 fn is_numbers(tensor: &Tensor) -> bool {
     matches!(tensor.dtype(), DType::F16 | DType::BF16 | DType::F32) && !tensor.is_empty()
-}
-
-/// The bias, if it is a number for each of `n` outputs.
-fn bias_of(graph: &Graph, node: &Node, n: usize) -> Option<ValueId> {
-    let bias = node.inputs.get(2).copied().flatten()?;
-    let constant = graph.value(bias).constant.as_ref()?;
-    (constant.shape() == [n] && constant.dtype() == DType::F32).then_some(bias)
 }
 
 /// As the program called it that made the file.

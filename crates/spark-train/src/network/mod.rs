@@ -9,6 +9,7 @@
 //! ```
 
 mod batch;
+mod bias;
 mod calibrated;
 mod constant;
 mod deployment;
@@ -439,7 +440,8 @@ impl AdaptedNetwork {
             }
             if let Some(bias) = layer
                 .bias
-                .and_then(|id| self.base.value(id).constant.as_deref())
+                .as_ref()
+                .and_then(|bias| self.base.value(bias.constant).constant.as_deref())
             {
                 let bias = Candle::from_vec(bias.to_f32(), bias.len(), &Device::Cpu)?;
                 weights.insert(format!("{}.bias", layer.name), bias);

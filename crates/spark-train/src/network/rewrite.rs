@@ -67,8 +67,13 @@ pub(super) fn rewrite(
         pass: None,
     };
     let mut by_node = BTreeMap::new();
+    let mut biases = BTreeMap::new();
     for (position, site) in sites.iter().enumerate() {
         let inputs = writer.inputs(position, site)?;
+        if let (Some(input), Some(bias)) = (inputs.bias, &site.layer.bias) {
+            let places = bias.places.iter();
+            biases.extend(places.map(|&(node, slot)| (node, (slot, input))));
+        }
         for (nth, &node) in site.layer.nodes.iter().enumerate() {
             by_node.insert(node, (site, inputs.clone(), nth));
         }
@@ -365,9 +370,6 @@ impl Writer {
         inputs: &Inputs,
         norm: Option<&Norm>,
     ) -> Result<()> {
-        if inputs.bias.is_some() {
-            node.inputs[2] = inputs.bias;
-        }
         if let (Some(pass), Trained::Adapted(adapted)) = (self.pass, site.trained) {
             return self.dropped(node, site, (adapted, inputs), norm, (pass, nth));
         }

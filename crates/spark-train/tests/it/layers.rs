@@ -6,7 +6,9 @@ use spark_dora::loss::{Head, HeadKind, distil};
 use spark_dora::optim::Gradients;
 use spark_dora::{Adapter, Biases, DoraConfig, DoraConfigBuilder, Init, TrainModule};
 use spark_onnx::RunOptions;
-use spark_onnx_graph::graph::{Conv, Dim, Gemm, Graph, MatMul, Op, Padding, Unary, ValueId, bind};
+use spark_onnx_graph::graph::{
+    Binary, Conv, Dim, Gemm, Graph, MatMul, Op, Padding, Unary, ValueId, bind,
+};
 use spark_onnx_graph::reference::gradient::{GradientOptions, gradients};
 use spark_onnx_graph::{DType as Type, Tensor};
 use spark_testing::numbers;
@@ -24,6 +26,13 @@ struct Case {
     x: Tensor,
     output: Vec<usize>,
     offer: Offer,
+}
+
+impl Case {
+    fn has_bias(&self) -> bool {
+        let values = &self.graph.values;
+        values.iter().any(|value| value.name == "fc.bias")
+    }
 }
 
 fn known(shape: &[usize]) -> Vec<Dim> {
@@ -45,8 +54,18 @@ fn graph(op: Op, x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Graph {
     let input = graph.add_input("x", Type::F32, known(x.shape()));
     let w = graph.add_constant("fc.weight", weight.clone());
     let mut operands: Vec<Option<ValueId>> = vec![Some(input), Some(w)];
-    operands.extend(bias.map(|bias| Some(graph.add_constant("fc.bias", bias.clone()))));
-    let layer = graph.add_node("layer", op, &operands);
+    let bias = bias.map(|bias| graph.add_constant("fc.bias", bias.clone()));
+    let is_apart = matches!(op, Op::MatMul(_));
+    operands.extend(bias.filter(|_| !is_apart).map(Some));
+    let mut layer = graph.add_node("layer", op, &operands);
+    if let (true, Some(bias)) = (is_apart, bias) {
+        // As exporters write it.
+        layer = graph.add_node(
+            "biased",
+            Op::Binary(Binary::Add),
+            &[Some(bias), Some(layer)],
+        );
+    }
     let y = graph.add_node("y", Op::Unary(Unary::Tanh), &[Some(layer)]);
     graph.outputs.push(y);
     graph
@@ -145,6 +164,10 @@ fn cases() -> Vec<(&'static str, Case)> {
             linear(gemm(true), &[3, 4], false, false),
         ),
         ("MatMul", linear(MatMul.into(), &[2, 3, 4], true, false)),
+        (
+            "MatMul and Add",
+            linear(MatMul.into(), &[2, 3, 4], true, true),
+        ),
         ("Conv 1d", conv(1, 1, true)),
         ("Conv 2d", conv(2, 1, true)),
         ("Conv 2d without bias", conv(2, 1, false)),
@@ -284,7 +307,7 @@ fn biases_without_adapters_agree_with_candle() {
     let config = config.build().expect("settings");
     let mut n_biased = 0;
     for (what, case) in cases() {
-        if case.graph.nodes[0].inputs.len() > 2 {
+        if case.has_bias() {
             n_biased += 1;
             agrees(what, &case, &config);
         } else {
@@ -296,7 +319,71 @@ fn biases_without_adapters_agree_with_candle() {
             );
         }
     }
-    assert!(n_biased > 3, "{n_biased}");
+    assert!(n_biased > 4, "{n_biased}");
+}
+
+/// What is added to a product that others read too, or to more than its outputs, is not the layer's bias.
+#[test]
+fn additions_that_are_no_bias_stay() {
+    let config = DoraConfig::builder(2).targets([""; 0]).biases(Biases::All);
+    let config = config.build().expect("settings");
+    let with = |change: fn(&mut Graph)| {
+        let mut graph = linear(MatMul.into(), &[2, 3, 4], true, true).graph;
+        change(&mut graph);
+        AdaptedNetwork::new(graph, config.clone())
+    };
+    let network = with(|_| ()).expect("a bias");
+    assert_eq!(network.adapter().variables().bias.len(), 1);
+    let refused: [fn(&mut Graph); 4] = [
+        |graph| {
+            graph
+                .outputs
+                .push(graph.nodes[0].outputs[0].expect("a product"))
+        },
+        |graph| {
+            let product = graph.nodes[0].outputs[0];
+            let again = graph.add_node("again", Op::Unary(Unary::Tanh), &[product]);
+            graph.outputs.push(again);
+        },
+        |graph| graph.nodes[1].op = Op::Binary(Binary::Sub),
+        |graph| {
+            let bias = graph.nodes[1].inputs[0].expect("a bias");
+            let whole = random(&[3, 5], 9);
+            graph.values[bias.0].constant = Some(std::sync::Arc::new(whole));
+        },
+    ];
+    for (nth, change) in refused.into_iter().enumerate() {
+        let error = with(change).expect_err("no bias");
+        assert!(
+            matches!(error, TrainError::NothingTrained { .. }),
+            "{nth}: {error}"
+        );
+    }
+}
+
+/// A merged bias stands where the file has it, also where others read the same constant.
+#[test]
+fn a_bias_behind_a_product_is_merged_into_its_constant() {
+    let config = DoraConfig::builder(2).targets([""; 0]).biases(Biases::All);
+    let config = config.build().expect("settings");
+    let mut graph = linear(MatMul.into(), &[2, 3, 4], true, true).graph;
+    let bias = graph.nodes[1].inputs[0].expect("a bias");
+    let other = graph.add_node("other", Op::Unary(Unary::Tanh), &[Some(bias)]);
+    graph.outputs.push(other);
+    let before = graph.value(bias).constant.as_ref().map(|t| t.to_f32());
+    let network = AdaptedNetwork::new(graph, config).expect("a bias");
+    let variables = network.adapter().variables();
+    let moved = variables.bias[0].affine(1.0, 0.5).expect("moves");
+    variables.bias[0].set(&moved).expect("as long");
+    let merged = network.merged().expect("merges").graph;
+    assert_eq!(merged.nodes.len(), network.base().nodes.len());
+    let values = |id: ValueId| merged.value(id).constant.as_ref().map(|t| t.to_f32());
+    assert_eq!(values(bias), before, "what others read stays");
+    let own = merged.nodes[1].inputs[0]
+        .and_then(values)
+        .expect("constant");
+    let expected = before.expect("constant").into_iter().map(|b| b + 0.5);
+    assert_eq!(own, expected.collect::<Vec<f32>>());
 }
 
 /// Against the reference in f64: candle's own convolutions along one axis give other gradients.
@@ -319,7 +406,7 @@ fn layers_that_are_trained_whole_agree_with_the_reference() {
         let of_loss = of_loss.map(|(y, t)| 3.0 * 2.0 * (y - t) / n).collect();
         let dy = Tensor::from_f64(Type::F32, case.output.clone(), of_loss).expect("fits");
         let base = bind(&case.graph, &[]).expect("binds");
-        let has_bias = case.graph.nodes[0].inputs.len() > 2;
+        let has_bias = case.has_bias();
         let by: &[&str] = match has_bias {
             true => &["fc.bias", "fc.weight"],
             false => &["fc.weight"],

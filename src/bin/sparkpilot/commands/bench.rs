@@ -165,12 +165,12 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn Error>> {
     }
     let table = printable(&bench::table::render(&report));
     Words::beside(json.as_deref()).say(&format!("{table}\n"))?;
-    let missing = report.missing();
-    for sentence in &missing {
+    let mut wrong = report.missing();
+    wrong.extend(report.non_finite_results());
+    for sentence in &wrong {
         tell(format_args!("error: {}", printable(sentence)));
     }
-    let is_sound =
-        missing.is_empty() && !report.runs.is_empty() && !report.has_non_finite_results();
+    let is_sound = wrong.is_empty() && !report.runs.is_empty();
     Ok(if is_sound {
         ExitCode::SUCCESS
     } else {

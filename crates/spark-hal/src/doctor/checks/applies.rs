@@ -21,7 +21,7 @@ pub(super) fn other_than_spark(facts: &Facts) -> Option<Verdict> {
 pub(super) fn no_gpu(facts: &Facts) -> Option<Verdict> {
     if !facts.machine.gpus.is_empty() {
         None
-    } else if facts.root.entries("/sys/bus").is_value() {
+    } else if facts.machine.gpus_unknown.is_none() {
         Some(not_applicable("no NVIDIA GPU"))
     } else {
         Some(not_examined(
