@@ -25,7 +25,8 @@
 //! ```
 //!
 //! Compilers and tests alone leave a third of two cores idle. The second row begins when `test` has ended, which may be all that
-//! somebody waits for; with `CI` set nobody waits, and it begins at once.
+//! somebody waits for; with `CI` set nobody waits, and it begins at once. It builds in folders of its own: cargo lets one of two
+//! builds in a folder wait for the other, and the first row builds most of the time.
 //! `onnx-suite` runs what `test` has built, `example`, `dist` and `book` what `test-optimised` has.
 //!
 //! A machine may lack what a step needs: an emulator, a component of rustup, the reference data.
@@ -36,6 +37,7 @@ mod beside;
 mod summary;
 
 use std::path::Path;
+use std::process::Command;
 use std::time::Instant;
 
 use beside::Beside;
@@ -116,7 +118,7 @@ const FIRST_ROW: [Step; 8] = [
 /// The step behind which the second row begins, where somebody may wait for it; the first one elsewhere.
 const BEFORE_SECOND_ROW: &str = "test";
 
-/// One after the other, beside the first row: about as much work. Cargo lets one of two builds in a folder wait for the other.
+/// One after the other, beside the first row: about as much work.
 const SECOND_ROW: [Step; 7] = [
     Step {
         name: "clippy",
@@ -253,20 +255,27 @@ fn fmt(workspace: &Workspace) -> Result<(), Error> {
     command::run(cargo(&["fmt", "--all", "--check"]).current_dir(&workspace.root))
 }
 
+/// Cargo, building where `clippy` and `doc` do: both look at dependencies without compiling them.
+fn checking(workspace: &Workspace, args: &[&str]) -> Command {
+    let mut check = cargo(args);
+    check.env("CARGO_TARGET_DIR", workspace.target.join("check"));
+    check.current_dir(&workspace.root);
+    check
+}
+
 fn clippy(workspace: &Workspace) -> Result<(), Error> {
     let deny = ["--", "-D", "warnings"];
-    let mut all = cargo(&["clippy", "--workspace", "--all-targets", "--all-features"]);
-    command::run(all.args(deny).current_dir(&workspace.root))?;
+    let whole = ["clippy", "--workspace", "--all-targets", "--all-features"];
+    command::run(checking(workspace, &whole).args(deny))?;
     // As most build it: what only a feature uses is unused then.
-    let mut plain = cargo(&["clippy", "--workspace"]);
-    command::run(plain.args(deny).current_dir(&workspace.root))?;
+    command::run(checking(workspace, &["clippy", "--workspace"]).args(deny))?;
     for package in workspace
         .packages
         .iter()
         .filter(|package| package.has_default_features)
     {
-        let mut bare = cargo(&["clippy", "-p", &package.name, "--no-default-features"]);
-        command::run(bare.args(deny).current_dir(&workspace.root))?;
+        let bare = ["clippy", "-p", &package.name, "--no-default-features"];
+        command::run(checking(workspace, &bare).args(deny))?;
     }
     Ok(())
 }
@@ -276,11 +285,8 @@ fn test(workspace: &Workspace) -> Result<(), Error> {
 }
 
 fn doc(workspace: &Workspace) -> Result<(), Error> {
-    let mut doc = cargo(&["doc", "--workspace", "--no-deps", "--all-features"]);
-    command::run(
-        doc.env("RUSTDOCFLAGS", "-D warnings")
-            .current_dir(&workspace.root),
-    )
+    let whole = ["doc", "--workspace", "--no-deps", "--all-features"];
+    command::run(checking(workspace, &whole).env("RUSTDOCFLAGS", "-D warnings"))
 }
 
 /// Crates whose unit tests are run optimised too, for features that the plain tests lack. For the unit tests of each other crate
