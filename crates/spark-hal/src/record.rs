@@ -138,6 +138,11 @@ fn write_pci(text: &mut String, root: &Root) {
                 write_file(text, root, &format!("/sys/bus/pci/devices/{name}/{leaf}"));
             }
         }
+        // A machine may have buses and none of PCI: every bus has this file, which can only be written to.
+        let buses = root.entries_where("/sys/bus", |_| true);
+        for name in buses.value().iter().flat_map(|names| names.first()) {
+            line(text, &format!("== /sys/bus/{name}/drivers_probe"));
+        }
     }
     for device in &devices {
         for leaf in PCI_FILES {

@@ -51,9 +51,8 @@ impl Additions {
         }
         readers.retain(|id, _| !graph.outputs.contains(id));
         let only = readers.into_iter().filter_map(|(id, of)| match of[..] {
-            [(position, slot)] => {
-                let is_addition = graph.nodes[position].op == Op::Binary(Binary::Add);
-                is_addition.then_some((id, (position, 1 - slot)))
+            [(position, slot)] if graph.nodes[position].op == Op::Binary(Binary::Add) => {
+                Some((id, (position, usize::from(slot == 0))))
             }
             _ => None,
         });

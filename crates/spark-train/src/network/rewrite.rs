@@ -93,6 +93,9 @@ pub(super) fn rewrite(
         if folded.contains(&position) {
             continue;
         }
+        if let Some(&(slot, input)) = biases.get(&position) {
+            node.inputs[slot] = Some(input);
+        }
         if let Some(operand) = operands.get(&position) {
             if rounded.insert(operand.to) {
                 let name = format!("{}.rounded", node.name);
