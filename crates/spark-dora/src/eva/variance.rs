@@ -56,8 +56,9 @@ impl Default for EvaSettings {
 /// use candle_nn::Linear;
 /// use spark_dora::{Adapter, DoraConfig, EvaSettings, ExplainedVariance};
 ///
-/// let base = Linear::new(Tensor::randn(0f32, 1.0, (4, 3), &Device::Cpu)?, None);
-/// let mut adapter = Adapter::new(DoraConfig::builder(1).build()?, DType::F32, &Device::Cpu)?;
+/// let w = Tensor::new(&[[1f32, 2., 3.], [4., -5., 6.], [7., 8., -9.], [0.5, 0., 1.]], &Device::Cpu)?;
+/// let base = Linear::new(w, None);
+/// let mut adapter = Adapter::new(DoraConfig::builder(1).lora().build()?, DType::F32, &Device::Cpu)?;
 /// let layer = adapter.linear("fc", &base)?;
 ///
 /// // Inputs that vary along (0, 3, 4).
