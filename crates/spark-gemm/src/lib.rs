@@ -58,7 +58,7 @@ pub use float_format::FloatFormat;
 pub use gemm::{Gemm, gemm_panel, gemm_panel_converting, gemm_panel_taps, has_panel_taps};
 pub use layout::PackedLayout;
 pub use memory::{AlignedF32, WeightMemory};
-pub use pack::pack;
+pub use pack::{pack, pack_panel_of_transpose};
 #[cfg(target_arch = "x86_64")]
 pub use pack_pairs::pack_pairs;
 pub use pages::{give_back_pages, take_pages};

@@ -64,7 +64,7 @@ unsafe fn paired(low: __m512, high: __m512) -> __m512 {
 
 spark_simd::features! { compile Avx512
     unsafe fn pack_columns(columns: &Columns, depth: usize) {
-        let Columns { source, valid, to, stride } = *columns;
+        let Columns { source, valid, to, stride, .. } = *columns;
         // SAFETY: the caller of `pack_pairs` vouches for the source; rows of the result take a vector.
         unsafe {
             let row = |k: usize| {

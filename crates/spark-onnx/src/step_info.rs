@@ -18,7 +18,7 @@ pub struct StepInfo {
     /// The kernel that computes it, as `{isa}-{types}-{algorithm}`: `avx512-f32-winograd2x3`,
     /// `avx2-f32xbf16-gemm` for f32 activations and weights of bf16. A last part names the
     /// instruction of 16 bits (`dot`, `mmla`, `fmlal`), or says `wide` where weights of 16 bits are
-    /// held as f32. `interpreted` is what runs operators behind results whose length values say, as `spark-onnx-graph`'s
+    /// held as f32, or `by-transpose` where they are packed for a product with their transpose. `interpreted` is what runs operators behind results whose length values say, as `spark-onnx-graph`'s
     /// reference computes them. The names are stable.
     pub kernel: String,
     /// Why in this format.

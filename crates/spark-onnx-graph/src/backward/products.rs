@@ -29,6 +29,12 @@ impl Backward for MatMul {
         let b = builder.reshape(b, &b_shape)?;
         let dy = builder.reshape(dy, &y_shape)?;
         let gradient = match operand {
+            // Of one matrix, too: what is known of it by its name stays known, as how it is packed.
+            0 if b_shape.len() == 2 => {
+                let dy = as_matrix(builder, dy)?;
+                let gradient = builder.op(by_transpose(), &[dy, b])?;
+                builder.reshape(gradient, &a_shape)?
+            }
             0 => {
                 let b = turned(builder, b)?;
                 builder.op(Self, &[dy, b])?
@@ -48,6 +54,16 @@ impl Backward for MatMul {
         let matrix = if operand == 0 { &a_shape } else { &b_shape };
         let gradient = builder.sum_to(gradient, matrix)?;
         builder.reshape(gradient, &shape)
+    }
+}
+
+/// `x b'`.
+fn by_transpose() -> Gemm {
+    Gemm {
+        alpha: 1.0,
+        beta: 1.0,
+        trans_a: false,
+        trans_b: true,
     }
 }
 

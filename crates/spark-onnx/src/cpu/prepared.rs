@@ -93,12 +93,33 @@ impl<'a> Packing<'a> {
             columns,
         };
         let (packed, is_reused) = self.store.packed(weights, key, pack)?;
-        let bytes = packed.packed_bytes();
+        self.count(packed.packed_bytes(), is_reused);
+        Ok(packed)
+    }
+
+    /// The transpose of the matrix `weights` as `kernel` reads it in `format`, if a plan of the model has packed it.
+    pub(crate) fn packed_transpose<T: PackedBytes>(
+        &self,
+        kernel: &'static str,
+        weights: &Weights,
+        format: MatmulFormat,
+    ) -> Option<Packed<T>> {
+        let key = PackedKey {
+            kernel,
+            precision: format.precision,
+            layout: format.layout,
+            columns: 0..weights.in_per_group,
+        };
+        let packed: Packed<T> = self.store.packed_transpose(weights, &key)?;
+        self.count(packed.packed_bytes(), true);
+        Some(packed)
+    }
+
+    fn count(&self, bytes: usize, is_reused: bool) {
         self.bytes.set(self.bytes.get() + bytes);
         if is_reused {
             self.reused_bytes.set(self.reused_bytes.get() + bytes);
         }
-        Ok(packed)
     }
 }
 

@@ -6,6 +6,8 @@
 //! plan of shapes C ──┘                                                    freed with its last plan
 //! ```
 //!
+//! A product with the transpose, as the way back of training has it, may read the copy that is packed for the way forth.
+//!
 //! Weights are the same if they are the same part of the same constant times the same factors
 //! ([`WeightIdentity`]); nothing is compared element by element. A constant that folding makes anew for
 //! every set of shapes is another one each time.
@@ -135,6 +137,15 @@ impl WeightStore {
             });
         }
         Ok((packed, false))
+    }
+
+    /// The packed copy of the transpose of `weights` that `key` names, if some plan has it.
+    pub(crate) fn packed_transpose<T: PackedBytes>(
+        &self,
+        weights: &Weights,
+        key: &PackedKey,
+    ) -> Option<Packed<T>> {
+        self.find(&weights.identity()?.transposed()?, key)
     }
 
     fn find<T: PackedBytes>(&self, weights: &WeightIdentity, key: &PackedKey) -> Option<Packed<T>> {

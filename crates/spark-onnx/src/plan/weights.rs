@@ -95,6 +95,22 @@ impl PartialEq for WeightIdentity {
     }
 }
 
+impl WeightIdentity {
+    /// That of the transposed matrix, if these are a matrix as the constant has it.
+    pub(crate) fn transposed(&self) -> Option<Self> {
+        let [groups, taps, inputs, outputs] = self.extents;
+        let is_plain = self.factors.is_empty() && self.calibrated.is_none();
+        (is_plain && (groups, taps) == (1, 1)).then(|| Self {
+            order: match self.order {
+                WeightOrder::OutputsFirst => WeightOrder::InputsFirst,
+                WeightOrder::InputsFirst => WeightOrder::OutputsFirst,
+            },
+            extents: [groups, taps, outputs, inputs],
+            ..self.clone()
+        })
+    }
+}
+
 impl Weights {
     /// Which weights these are; `None` once they are forgotten.
     pub(crate) fn identity(&self) -> Option<WeightIdentity> {

@@ -34,6 +34,7 @@ mod special_values;
 mod suppression;
 mod tails;
 mod tensor_views;
+mod transposed_weights;
 mod wide_integers;
 
 /// What tests of memory watch.

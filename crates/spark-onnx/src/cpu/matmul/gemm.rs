@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use spark_gemm::{
     FloatFormat, Gemm, PackedLayout, Panel, TileEpilogue, gemm_panel, gemm_panel_converting, pack,
-    packed_len, panel_offset, panels, panels_of_part,
+    pack_panel_of_transpose, packed_len, panel_offset, panels, panels_of_part,
 };
 use spark_parallel::Pool;
 use spark_quant::QuantError;
@@ -89,6 +89,37 @@ unsafe fn run_gemm_converting(
     });
 }
 
+/// Runs `product` over all panels of a matrix whose transpose is `packed`: each panel is put together by the thread that
+/// multiplies by it, in its `workspace`.
+///
+/// # Safety
+///
+/// The pointers of `product` must be valid for its shape; `workspace` must have [`converted_len`] elements per thread.
+unsafe fn run_gemm_by_transpose(
+    Cpu { isa, pool }: Cpu<'_>,
+    product: &Gemm,
+    packed: &[f32],
+    workspace: &Scratch,
+) {
+    let shape = (product.k, product.n);
+    let n_panels = panels(isa, product.n).count();
+    let tasks = n_panels.min(TASKS_PER_THREAD * pool.threads());
+    let shared = &Shared(product);
+    pool.run_in_slots(tasks, |slot, task| {
+        let product = shared.0;
+        for panel in panels_of_part(isa, product.n, (task, tasks)) {
+            let len = product.k * panel.vectors * isa.lanes();
+            // SAFETY: the slot's part of the workspace is this task's, and holds the widest panel.
+            let to = unsafe { std::slice::from_raw_parts_mut(workspace.part(slot), len) };
+            let columns = pack_panel_of_transpose(isa, packed, shape, panel, to).as_ptr();
+            let first = columns.wrapping_sub(panel_offset(panel, product.k));
+            // SAFETY: the caller vouches for the pointers; tasks have disjoint panels, and of the packed matrix only this
+            // panel is read.
+            unsafe { gemm_panel(isa, product, first, panel, (0, product.m)) };
+        }
+    });
+}
+
 /// Elements of the widest panel of `n` columns, `k` deep, as f32.
 fn converted_len(isa: Isa, k: usize, n: usize) -> usize {
     let vectors = panels(isa, n).map(|panel| panel.vectors).max();
@@ -128,6 +159,20 @@ impl PackedWeights {
         })
     }
 
+    /// A one-tap, one-group matrix whose transpose is packed by now, as that; nothing if it is not.
+    fn transpose<S>(
+        problem: &Problem<'_, S>,
+        weights: &Weights,
+        format: MatmulFormat,
+    ) -> Option<Self> {
+        Some(Self {
+            data: problem.packing.packed_transpose("gemm", weights, format)?,
+            layout: format.layout,
+            k: weights.in_per_group,
+            n: weights.out_per_group,
+        })
+    }
+
     /// Packs all columns of a one-tap, one-group matrix, unless another plan has done so.
     ///
     /// # Errors
@@ -142,10 +187,16 @@ impl PackedWeights {
     }
 }
 
+/// Rows up to which a product reads weights that are packed for the product with their transpose: to put a panel together
+/// costs as much as a few rows, and weights are much of what products of few rows keep in memory.
+const MOST_ROWS_BY_TRANSPOSE: usize = ROWS_PER_TASK;
+
 /// A linear step with its weights packed.
 struct PreparedLinear {
     format: MatmulFormat,
     weights: PackedWeights,
+    /// Whether they are packed as their transpose.
+    is_transpose: bool,
     bias: Option<AlignedF32>,
 }
 
@@ -156,9 +207,20 @@ impl PreparedLinear {
         let bias = step.epilogue.bias.as_ref();
         let whole = step.weights.out_per_group.next_multiple_of(cpu.isa.lanes());
         let bias = bias.map(|bias| AlignedF32::padded(bias, whole));
+        let few = step.y.axes[0].extent <= MOST_ROWS_BY_TRANSPOSE;
+        let reads_f32 = few && format.layout == PackedLayout::F32;
+        let transpose = reads_f32
+            .then(|| PackedWeights::transpose(problem, &step.weights, format))
+            .flatten();
+        let is_transpose = transpose.is_some();
+        let weights = match transpose {
+            Some(transpose) => transpose,
+            None => PackedWeights::new(problem, &step.weights, format)?,
+        };
         Ok(Self {
             format,
-            weights: PackedWeights::new(problem, &step.weights, format)?,
+            weights,
+            is_transpose,
             bias,
         })
     }
@@ -168,9 +230,11 @@ impl PreparedLinear {
         4 * (self.weights.data.len() + self.bias.as_ref().map_or(0, AlignedF32::len))
     }
 
-    /// f32 elements of scratch a thread needs: a panel, where weights packed in f16 serve several tiles.
+    /// f32 elements of scratch a thread needs: a panel, where weights packed in f16 serve several tiles, and where they are
+    /// packed as their transpose.
     fn scratch_len(&self, isa: Isa, step: &LinearStep) -> usize {
-        match self.weights.layout == PackedLayout::F16 && step.y.axes[0].extent > 1 {
+        let is_f16 = self.weights.layout == PackedLayout::F16;
+        match self.is_transpose || is_f16 && step.y.axes[0].extent > 1 {
             true => converted_len(isa, self.weights.k, self.weights.n),
             false => 0,
         }
@@ -179,6 +243,10 @@ impl PreparedLinear {
     /// Runs the step; every thread takes [`PreparedLinear::scratch_len`] elements of the scratch.
     fn run(&self, step: &LinearStep, c: &Context<'_>) {
         let product = self.gemm(step, c);
+        if self.is_transpose {
+            // SAFETY: as below; the scratch is as long as asked for.
+            return unsafe { run_gemm_by_transpose(c.cpu(), &product, self.packed(), c.scratch) };
+        }
         let workspace = (self.scratch_len(c.isa, step) > 0).then_some(c.scratch);
         // SAFETY: views were checked at load, and innermost strides are 1 by the step's contract.
         unsafe { run_gemm_converting(c.cpu(), &product, self.packed(), workspace) };
@@ -350,7 +418,10 @@ impl PreparedStep for Linear {
     }
 
     fn variant(&self) -> &'static str {
-        self.prepared.format.variant()
+        match self.prepared.is_transpose {
+            true => "by-transpose",
+            false => self.prepared.format.variant(),
+        }
     }
 
     fn weight_bytes(&self) -> usize {
@@ -366,7 +437,8 @@ impl PreparedStep for Linear {
     }
 
     fn feature_map_source(&self) -> Option<&dyn FeatureMapSource> {
-        Some(self)
+        // A block would have its panel put together anew.
+        (!self.prepared.is_transpose).then_some(self)
     }
 }
 
