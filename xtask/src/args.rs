@@ -16,8 +16,8 @@ cargo xtask <command>
                         --filter and --quick make a partial record, which git ignores
   ci [--skip STEP]…     every check: fmt, test, tidy, onnx-suite, test-optimised, example, dist,
                         book in order, and beside those after test: clippy, doc, mpi, sanitize,
-                        fuzz, kernels, aarch64; with CI set, what the machine cannot run is an
-                        error
+                        fuzz, kernels, aarch64, units; with CI set, what the machine
+                        cannot run is an error
   kernels               every .cu file for four architectures: spills, registers, shared
                         memory, claimed instructions; NVIDIA's compiler comes from PyPI
   onnx-suite            the ONNX project's own tests and random models run by onnxruntime,

@@ -7,8 +7,8 @@
 //! tidy            what compilers cannot check
 //! onnx-suite      the ONNX project's tests, every one with its listed outcome; needs PyPI the first time
 //! test-optimised  with every feature, and what computes as users have it, optimised and without debug assertions: integration
-//!                 tests of what computes and of the program, and unit tests of some crates; the CUDA paths on the stand-in
-//!                 driver, kernels as PTX. All else is what `test` has built
+//!                 tests of what computes and of the program; the CUDA paths on the stand-in driver, kernels as PTX. All else is
+//!                 what `test` has built
 //! example         the main example on the zoo and, with SPARK_TEST_DATA, on the real models,
 //!                 whose outputs must agree with their goldens
 //! dist            the program that `test-optimised` built, packed as a release is; terms and sources of every crate
@@ -22,11 +22,13 @@
 //! fuzz            every fuzz target builds and runs for a second
 //! kernels         every kernel through NVIDIA's compiler, for the architectures that programs are made for first; needs PyPI too
 //! aarch64         tests of Arm's vector code under qemu
+//! units           unit tests of some crates and tests in documentation as `test-optimised` has the others: beside `book`, which
+//!                 has one processor busy
 //! ```
 //!
 //! Compilers and tests alone leave a third of two cores idle. The second row begins when `test` has ended, which may be all that
-//! somebody waits for; with `CI` set nobody waits, and it begins at once. It builds in folders of its own: cargo lets one of two
-//! builds in a folder wait for the other, and the first row builds most of the time.
+//! somebody waits for; with `CI` set nobody waits, and it begins at once. It builds in folders of its own, but for its last
+//! step: cargo lets one of two builds in a folder wait for the other, and the first row builds most of the time.
 //! `onnx-suite` runs what `test` has built, `example`, `dist` and `book` what `test-optimised` has.
 //!
 //! A machine may lack what a step needs: an emulator, a component of rustup, the reference data.
@@ -119,7 +121,7 @@ const FIRST_ROW: [Step; 8] = [
 const BEFORE_SECOND_ROW: &str = "test";
 
 /// One after the other, beside the first row: about as much work.
-const SECOND_ROW: [Step; 7] = [
+const SECOND_ROW: [Step; 8] = [
     Step {
         name: "clippy",
         run: Run::Whole(clippy),
@@ -147,6 +149,10 @@ const SECOND_ROW: [Step; 7] = [
     Step {
         name: "aarch64",
         run: Run::Possible(aarch64::run_if_possible),
+    },
+    Step {
+        name: "units",
+        run: Run::Whole(units_optimised),
     },
 ];
 
@@ -314,8 +320,7 @@ const FEATURED_DOCUMENTATION: [&str; 6] = [
     "sparkpilot",
 ];
 
-/// Tests start the examples, which `cargo test --examples` would build as tests of their own. Other doc tests are left out:
-/// `test` has run them.
+/// Tests start the examples, which `cargo test --examples` would build as tests of their own.
 fn test_optimised(workspace: &Workspace) -> Result<(), Error> {
     // Kernels run as what NVIDIA's compiler makes of them.
     kernels::Toolchain::get(&workspace.target.join("kernels"))?;
@@ -324,6 +329,14 @@ fn test_optimised(workspace: &Workspace) -> Result<(), Error> {
     mpi::main_program_has_none(workspace)?;
     let mut whole = cargo(&["test", "--workspace", "--test", "*"]);
     whole.args(READING.iter().flat_map(|name| ["--exclude", name]));
+    let counts = command::run_tests(build_and_test::optimised(&mut whole, workspace))?;
+    println!("{counts}");
+    Ok(())
+}
+
+/// Other doc tests are left out: `test` has run them.
+fn units_optimised(workspace: &Workspace) -> Result<(), Error> {
+    kernels::Toolchain::get(&workspace.target.join("kernels"))?;
     let mut units = cargo(&["test", "--lib", "--bin", "sparkpilot"]);
     // `--all-features` speaks of the named members alone: those beneath would be built again with fewer.
     units.arg("--features").arg(workspace.features().join(","));
@@ -333,7 +346,7 @@ fn test_optimised(workspace: &Workspace) -> Result<(), Error> {
     documentation
         .arg("--features")
         .arg(workspace.features().join(","));
-    for test in [&mut whole, &mut units, &mut documentation] {
+    for test in [&mut units, &mut documentation] {
         let counts = command::run_tests(build_and_test::optimised(test, workspace))?;
         println!("{counts}");
     }
