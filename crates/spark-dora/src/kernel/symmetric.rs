@@ -24,6 +24,10 @@ pub(crate) struct Eigen {
     pub(crate) vectors: Vec<f64>,
 }
 
+/// Squares of what is nothing beside the matrix's largest element, which is 1: what is left of a matrix of low rank once its rank
+/// is used up is rounding of rounding, whose squares leave the range of f64.
+const NEGLIGIBLE: f64 = f64::EPSILON * f64::EPSILON * f64::EPSILON * f64::EPSILON;
+
 /// Far more steps than any eigenvalue takes, which is two on average: the shifts converge for every matrix.
 const MOST_STEPS: usize = 200;
 
@@ -135,7 +139,7 @@ fn subtract(row: &mut [f64], (v_i, v): (f64, &[f64]), (w_i, w): (f64, &[f64])) {
 /// Makes `x` the `v` of the reflection that leaves of it its first element alone; gives that element, and the factor.
 fn reflection(x: &mut [f64]) -> (f64, f64) {
     let tail = dot(&x[1..], &x[1..]);
-    if tail == 0.0 {
+    if tail <= NEGLIGIBLE {
         let first = x[0];
         x.fill(0.0);
         return (first, 0.0);

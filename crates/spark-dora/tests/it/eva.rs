@@ -637,3 +637,44 @@ fn inputs_that_are_no_numbers_are_refused_and_not_taken() {
     adapter.linear("x", &layer).unwrap();
     assert_eq!(one.begin(&mut adapter).unwrap().layers[0].directions, 0);
 }
+
+/// Fewer inputs than columns, many of which are zero in all of them, as behind rectifiers: what is left behind the rank is
+/// rounding of rounding, and once became NaN.
+#[test]
+fn few_inputs_with_dead_columns_give_finite_directions() {
+    for columns in [4, 16, 64, 200, 512] {
+        for rows in [1, 2, 3, 8] {
+            let values = (0..rows * columns).map(|i| {
+                let value = ((i * 7919 + 13) % 1009) as f32 / 1009.0 - 0.6;
+                if i % columns % 3 == 0 {
+                    0.0
+                } else {
+                    value.max(0.0) * 1e-3
+                }
+            });
+            let x = Tensor::from_vec(values.collect::<Vec<f32>>(), (rows, columns), &Device::Cpu);
+            let base = Linear::new(
+                Tensor::ones((6, columns), DType::F32, &Device::Cpu).expect("ones"),
+                None,
+            );
+            let config = DoraConfig::builder(4).build().expect("settings");
+            let mut adapter = Adapter::new(config, DType::F32, &Device::Cpu).expect("empty");
+            let layer = adapter.linear("fc", &base).expect("fits");
+            let mut variance = ExplainedVariance::new(EvaSettings::default()).expect("settings");
+            variance
+                .observe("fc", &x.expect("fits"))
+                .expect("takes them");
+            variance.begin(&mut adapter).expect("begins");
+            let a = adapter
+                .factors("fc")
+                .and_then(|f| f.a().cloned())
+                .expect("an A");
+            let a: Vec<f32> = a.flatten_all().and_then(|a| a.to_vec1()).expect("reads");
+            assert!(
+                a.iter().all(|v| v.is_finite()),
+                "{columns} columns, {rows} rows"
+            );
+            layer.adapted().expect("adapted").merge().expect("merges");
+        }
+    }
+}
