@@ -34,10 +34,12 @@ std::vector<Region> plain_pages() {
     unsigned long long from, to;
     char rights[8];
     if (std::sscanf(line, "%llx-%llx %7s", &from, &to, rights) != 3 || rights[0] != 'r') continue;
-    // One allocation may lie in several mappings: advice on huge pages for a part of it splits them.
-    bool goes_on = !pages.empty() && pages.back().base + pages.back().len == from;
+    // One allocation may lie in several mappings: advice on huge pages for a part of it splits them. Other threads map
+    // meanwhile, and a mapping that has grown into its neighbour is told twice.
+    bool goes_on = !pages.empty() && pages.back().base + pages.back().len >= from;
     if (goes_on) {
-      pages.back().len += to - from;
+      Region& last = pages.back();
+      last.len = std::max<std::uint64_t>(last.base + last.len, to) - last.base;
     } else {
       pages.push_back({from, to - from});
     }

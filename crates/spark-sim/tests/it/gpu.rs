@@ -146,11 +146,7 @@ fn what_a_gpu_does_not_drive_runs_on_the_cpu_or_fails_by_name() {
     let left: Vec<&str> = scenarios.iter().map(why_not).collect();
     assert_eq!(left.iter().filter(|why| !why.is_empty()).count(), 6);
     with_gpu(Persona::Spark, |_, device| {
-        let cpu = on_cpu().run(&scenarios, &pid_and_long());
-        let mixed = on(device, None).run(&scenarios, &pid_and_long());
-        assert_eq!(outcomes(&mixed), outcomes(&cpu));
-        assert_eq!(mixed.n_on_gpu, scenarios.len() - 6);
-
+        // First, as it says why a GPU fails.
         let strict = on(device, Some(DeviceChoice::Cuda(None))).run(&scenarios, &pid_and_long());
         for (result, why) in strict.results.iter().zip(&left) {
             match &result.outcome {
@@ -162,6 +158,10 @@ fn what_a_gpu_does_not_drive_runs_on_the_cpu_or_fails_by_name() {
                 outcome => assert!(outcome.is_ok() && why.is_empty(), "{outcome:?}, not {why}"),
             }
         }
+        let cpu = on_cpu().run(&scenarios, &pid_and_long());
+        let mixed = on(device, None).run(&scenarios, &pid_and_long());
+        assert_eq!(outcomes(&mixed), outcomes(&cpu));
+        assert_eq!(mixed.n_on_gpu, scenarios.len() - 6);
         // A controller without CUDA C, the other way round, and neither.
         let idle = named("idle", || DoNothing);
         let report = on(device, None).run(&scenarios, &idle);

@@ -137,7 +137,7 @@ impl Build<'_> {
         for (idx, kernel) in self.kernels.iter().enumerate() {
             let name = format!("kernels_{idx}");
             let source = folder.join(format!("{name}.cpp"));
-            fs::write(&source, registration(kernel)?)?;
+            fs::write(&source, registration(kernel, idx)?)?;
             units.push(Unit { name, source });
         }
         let flags = self.flags(sanitizes);
@@ -242,10 +242,13 @@ fn finish(output: std::process::Output) -> io::Result<()> {
 }
 
 /// A file that includes the kernels and registers each by its name.
-fn registration(kernel: &Path) -> io::Result<String> {
+///
+/// Every snippet of a controller is a `struct Control`. In one library the linker would take the first of their
+/// functions for all, so that each file has a name of its own for it.
+fn registration(kernel: &Path, idx: usize) -> io::Result<String> {
     let source = fs::read_to_string(kernel)?;
     let mut text = format!(
-        "#include \"cuda_on_host.h\"\n#include \"{}\"\n",
+        "#include \"cuda_on_host.h\"\n#define Control Control_{idx}\n#include \"{}\"\n",
         kernel.display()
     );
     for (idx, name) in entries(&source).iter().enumerate() {
