@@ -187,11 +187,33 @@ pub(crate) fn write_file(text: &mut String, root: &Root, path: &str) {
     }
 }
 
-/// Whether it may hold a serial number.
+/// Whether it may hold a serial number. `serialize` is an instruction, and stands in the one line of the features of a processor.
 fn is_secret(line: &str) -> bool {
-    line.to_ascii_lowercase().contains("serial")
+    let mut words = line.split_whitespace();
+    words.any(|word| word != "serialize" && word.to_ascii_lowercase().contains("serial"))
 }
 
 pub(crate) fn line(text: &mut String, line: &str) {
     writeln!(text, "{line}").expect("writing to a String cannot fail");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_serial_numbers_are_secret_and_those_of_instructions_are_not() {
+        let secret = [
+            "Serial\t\t: 00000000a1b2",
+            "BoardSerial=X",
+            "DGX_SERIAL_NUMBER=\"1\"",
+            "serial: 1",
+        ];
+        for line in secret {
+            assert!(is_secret(line), "{line}");
+        }
+        for line in ["flags\t\t: avx512_vp2intersect serialize amx_bf16", ""] {
+            assert!(!is_secret(line), "{line}");
+        }
+    }
 }
