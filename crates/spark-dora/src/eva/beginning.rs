@@ -60,8 +60,8 @@ impl ExplainedVariance {
     ///
     /// [`DoraError::NotObserved`] for linear layers of the adapter without inputs; [`DoraError::UnknownLayer`] for a layer that was observed
     /// and is not in the adapter, [`DoraError::Shape`] for inputs of another length than the layer's, [`DoraError::AlreadyTrained`] for a B that
-    /// is not zero, [`DoraError::Unsupported`] for convolutions and embeddings that were observed, and for A and B taken from the weight. Nothing is
-    /// then set.
+    /// is not zero, [`DoraError::Unsupported`] for convolutions and embeddings that were observed, and for A and B taken from the weight;
+    /// [`DoraError::BeyondType`] for whitened directions that are no numbers or all zero in A's type. Nothing is then set.
     pub fn begin(&mut self, adapter: &mut Adapter) -> Result<Begun> {
         let mut begun = self.checked(adapter)?;
         let mut values = Vec::new();
@@ -70,13 +70,14 @@ impl ExplainedVariance {
                 continue;
             };
             let directions = self.directions(name, config.rank)?;
-            values.push((a.clone(), self.a_of(a, &directions)?));
+            values.push((a.clone(), self.a_of(name, a, &directions)?));
             let position = self.reads(name)?;
             begun.layers.push(BegunLayer {
                 name: name.to_owned(),
                 rank: config.rank,
                 directions: directions.count(),
-                explained: directions.shares.iter().sum(),
+                // Not `sum`, which is -0 of none.
+                explained: directions.shares.iter().fold(0.0, |sum, share| sum + share),
                 inputs: self.inputs[position].moments.count(),
             });
         }
@@ -151,7 +152,7 @@ impl ExplainedVariance {
     }
 
     /// A with its first rows replaced.
-    fn a_of(&self, a: &Tensor, directions: &Directions) -> Result<Tensor> {
+    fn a_of(&self, name: &str, a: &Tensor, directions: &Directions) -> Result<Tensor> {
         let host = a.detach().to_device(&Device::Cpu)?.to_dtype(DType::F64)?;
         let mut values: Vec<f64> = host.flatten_all()?.to_vec1()?;
         let rows = values.chunks_exact_mut(directions.columns);
@@ -163,8 +164,20 @@ impl ExplainedVariance {
             let from = directions.vector(index).iter();
             row.iter_mut().zip(from).for_each(|(to, v)| *to = v / by);
         }
-        let values = Tensor::from_vec(values, a.dims(), &Device::Cpu)?;
-        Ok(values.to_dtype(a.dtype())?.to_device(a.device())?)
+        let values = Tensor::from_vec(values, a.dims(), &Device::Cpu)?.to_dtype(a.dtype())?;
+        let held: Vec<f64> = values.to_dtype(DType::F64)?.flatten_all()?.to_vec1()?;
+        let rows = held.chunks_exact(directions.columns);
+        for (row, values) in rows.take(directions.count()).enumerate() {
+            let is_held = values.iter().all(|v| v.is_finite()) && values.iter().any(|&v| v != 0.0);
+            if !is_held {
+                return Err(DoraError::BeyondType {
+                    name: format!("{name}.lora_A"),
+                    index: row * directions.columns,
+                    storage: a.dtype().as_str(),
+                });
+            }
+        }
+        Ok(values.to_device(a.device())?)
     }
 }
 

@@ -25,7 +25,8 @@ const LARGEST: f64 = 1e100;
 /// How layers begin: PEFT's `EvaConfig`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct EvaSettings {
-    /// A layer gets at most this times its rank; 1 leaves ranks as they are.
+    /// A layer gets at most this times its rank, or times the largest rank of those that read the same; where all of these have
+    /// one rank, 1 leaves ranks as they are.
     pub rho: f64,
     /// Whether directions are divided by the root of their singular value.
     pub whiten: bool,
@@ -119,22 +120,23 @@ impl ExplainedVariance {
         })
     }
 
-    /// Takes in inputs of a layer, `[.., in]`. What there is of earlier batches counts as much.
+    /// Takes in inputs of a layer, `[.., in]`. What there is of earlier batches counts as much; a batch of none adds nothing, and a layer of
+    /// which there are no others stays unknown.
     ///
     /// The same inputs in the same order give the same bits, however they are cut into batches.
     ///
     /// # Errors
     ///
     /// [`DoraError::NotFinite`], [`DoraError::ElementType`] and [`DoraError::BeyondType`] naming `layer.input`, for elements that are no
-    /// real numbers or above 1e100; [`DoraError::Shape`] for inputs without axes or elements, or of another length than before;
+    /// real numbers or above 1e100; [`DoraError::Shape`] for inputs of no elements each, or of another length than before;
     /// [`DoraError::TooManyColumns`] above [`MOST_COLUMNS`]; [`DoraError::Duplicate`] for a layer that reads as another one does. Nothing of the batch
     /// is then taken.
     pub fn observe(&mut self, layer: &str, x: &Tensor) -> Result<()> {
         let name = || format!("{layer}.input");
-        let columns = match x.dims().last() {
-            Some(&columns) if columns > 0 => columns,
-            _ => return check_shape(&name(), x.dims(), &[0, 1]),
-        };
+        let columns = x.dims().last().copied().unwrap_or(0);
+        if columns == 0 {
+            return check_shape(&name(), x.dims(), &[1, 1]);
+        }
         match self.layers.get(layer) {
             Some(reads) if reads.as_another => {
                 return Err(DoraError::Duplicate {
@@ -153,6 +155,9 @@ impl ExplainedVariance {
                 });
             }
             None => {}
+        }
+        if x.elem_count() == 0 {
+            return Ok(());
         }
         finite::check(&name(), x)?;
         let host = x.detach().to_device(&Device::Cpu)?.to_dtype(DType::F64)?;

@@ -605,6 +605,9 @@ fn inputs_that_are_no_numbers_are_refused_and_not_taken() {
     ] {
         variance.observe(name, &x).unwrap_err();
     }
+    let none = Tensor::zeros((0, 4), DType::F32, &Device::Cpu).unwrap();
+    variance.observe("none", &none).unwrap();
+    assert!(variance.directions("none", 1).is_err());
     let error = variance.observe("wide", &wide).unwrap_err();
     assert!(
         matches!(
@@ -635,7 +638,36 @@ fn inputs_that_are_no_numbers_are_refused_and_not_taken() {
     let layer = Linear::new(random(&[3, 4], 2), None);
     let mut adapter = adapter(DoraConfig::builder(2));
     adapter.linear("x", &layer).unwrap();
-    assert_eq!(one.begin(&mut adapter).unwrap().layers[0].directions, 0);
+    let begun = one.begin(&mut adapter).unwrap().layers.remove(0);
+    assert_eq!((begun.directions, begun.explained.to_bits()), (0, 0));
+}
+
+/// Whitening divides by the root of a size, which f64 holds and A may not.
+#[test]
+fn whitened_directions_that_a_cannot_hold_are_refused() {
+    for (size, is_held) in [(1e-80, false), (1.0, true), (1e99, false)] {
+        let x = matrix(&[&[size, 0.], &[0., -size], &[size / 2., size / 4.]]);
+        let settings = EvaSettings {
+            whiten: true,
+            ..EvaSettings::default()
+        };
+        let mut variance = ExplainedVariance::new(settings).unwrap();
+        variance.observe("x", &x).unwrap();
+        let mut adapter = adapter(DoraConfig::builder(2));
+        adapter
+            .linear("x", &Linear::new(random(&[3, 2], 2), None))
+            .unwrap();
+        let before = a_of(&adapter, "x");
+        match variance.begin(&mut adapter) {
+            Ok(_) => assert!(is_held, "{size}"),
+            Err(error) => {
+                let names_it =
+                    matches!(&error, DoraError::BeyondType { name, .. } if name == "x.lora_A");
+                assert!(!is_held && names_it, "{size}: {error}");
+                assert_eq!(a_of(&adapter, "x"), before);
+            }
+        }
+    }
 }
 
 /// Fewer inputs than columns, many of which are zero in all of them, as behind rectifiers: what is left behind the rank is

@@ -95,7 +95,8 @@ impl AdaptedNetwork {
             }
         }
         for part in 0..n {
-            let index = part * samples.len() / n;
+            // Below the number of samples, whose products with parts may be more than a usize.
+            let index = (part as u128 * samples.len() as u128 / n as u128) as usize;
             let sample = samples.sample(index);
             let sample = sample.map_err(|source| TrainError::Sample { index, source })?;
             values.run(&sample.inputs)?;
