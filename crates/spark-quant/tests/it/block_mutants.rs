@@ -201,12 +201,12 @@ fn every_mutant_is_caught() {
 }
 
 #[test]
-fn what_is_right_is_silent_under_many_orders() {
+fn what_is_right_is_silent_under_twenty_orders() {
     if !driver().runs_ptx() {
         return;
     }
     let text = whole(BLOCKS);
-    for seed in 0..8 {
+    for seed in 0..20 {
         for run in ALL {
             assert_eq!(
                 outcome(&text, run, seed),

@@ -379,12 +379,12 @@ fn every_mutant_is_caught() {
 }
 
 #[test]
-fn what_is_right_is_silent_under_many_orders() {
+fn what_is_right_is_silent_under_twenty_orders() {
     if !driver().runs_ptx() {
         return;
     }
     let (products, rows) = (whole(GEMM), whole(ROWS));
-    for seed in 0..8 {
+    for seed in 0..20 {
         let persona = Persona::ALL[seed as usize % 4];
         for format in [F16, E4m3, Nvfp4] {
             let outcome = gemm(&products, format, persona, seed);
