@@ -90,12 +90,12 @@ pub enum DoraError {
         /// First such element, row-major.
         index: usize,
     },
-    /// An element is larger than any of the type that it should be written in.
+    /// An element is larger than any of the type that it should be written in, or so small that the type has not its like.
     #[error("element {index} of `{name}` is beyond the range of {storage}")]
     BeyondType {
         /// Name of the tensor that holds it.
         name: String,
-        /// First such element, row-major.
+        /// Such an element, row-major.
         index: usize,
         /// The element type.
         storage: &'static str,

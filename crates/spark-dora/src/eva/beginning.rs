@@ -20,6 +20,9 @@ use crate::error::{DoraError, Result};
 use crate::layer::Factors;
 use crate::layer::factors::NAMES;
 
+/// What the largest element of a direction may lose in A's type: more than any of them rounds away, bf16 1/256.
+const MOST_LOST: f64 = 1.0 / 64.0;
+
 /// What became of an adapter's layers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Begun {
@@ -61,7 +64,7 @@ impl ExplainedVariance {
     /// [`DoraError::NotObserved`] for linear layers of the adapter without inputs; [`DoraError::UnknownLayer`] for a layer that was observed
     /// and is not in the adapter, [`DoraError::Shape`] for inputs of another length than the layer's, [`DoraError::AlreadyTrained`] for a B that
     /// is not zero, [`DoraError::Unsupported`] for convolutions and embeddings that were observed, and for A and B taken from the weight;
-    /// [`DoraError::BeyondType`] for whitened directions that are no numbers or all zero in A's type. Nothing is then set.
+    /// [`DoraError::BeyondType`] for a whitened direction whose largest element is too large or too small for A's type. Nothing is then set.
     pub fn begin(&mut self, adapter: &mut Adapter) -> Result<Begun> {
         let mut begun = self.checked(adapter)?;
         let mut values = Vec::new();
@@ -164,20 +167,24 @@ impl ExplainedVariance {
             let from = directions.vector(index).iter();
             row.iter_mut().zip(from).for_each(|(to, v)| *to = v / by);
         }
-        let values = Tensor::from_vec(values, a.dims(), &Device::Cpu)?.to_dtype(a.dtype())?;
-        let held: Vec<f64> = values.to_dtype(DType::F64)?.flatten_all()?.to_vec1()?;
-        let rows = held.chunks_exact(directions.columns);
-        for (row, values) in rows.take(directions.count()).enumerate() {
-            let is_held = values.iter().all(|v| v.is_finite()) && values.iter().any(|&v| v != 0.0);
-            if !is_held {
+        let stored = Tensor::from_slice(&values, a.dims(), &Device::Cpu)?.to_dtype(a.dtype())?;
+        let held: Vec<f64> = stored.to_dtype(DType::F64)?.flatten_all()?.to_vec1()?;
+        for row in 0..directions.count() {
+            let of_row = row * directions.columns..(row + 1) * directions.columns;
+            let largest = of_row.max_by(|&i, &j| values[i].abs().total_cmp(&values[j].abs()));
+            let lost = |&index: &usize| {
+                let (want, got) = (values[index], held[index]);
+                !((got - want).abs() <= MOST_LOST * want.abs())
+            };
+            if let Some(index) = largest.filter(lost) {
                 return Err(DoraError::BeyondType {
                     name: format!("{name}.lora_A"),
-                    index: row * directions.columns,
+                    index,
                     storage: a.dtype().as_str(),
                 });
             }
         }
-        Ok(values.to_device(a.device())?)
+        Ok(stored.to_device(a.device())?)
     }
 }
 
