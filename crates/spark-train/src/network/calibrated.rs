@@ -23,7 +23,7 @@ use super::constant::{Operand, replace};
 use super::deployment::{layers_apart, lent};
 use super::layers::{Form, layers};
 use crate::error::{Result, TrainError};
-use crate::trainer::Samples;
+use crate::trainer::{Samples, evenly_spread};
 
 /// The network with weights rounded to `precision`, fp8 or fp4, for the inputs that they meet on `n` of these samples, evenly spread, with activations as
 /// they are; each is rounded to the type of its constant again. Layers that the engine does not run in that precision, and those that a calibration
@@ -55,8 +55,8 @@ pub fn with_calibrated_weights(
         let sample = sample.map_err(|source| TrainError::Sample { index, source })?;
         Ok(sample.inputs)
     };
-    let evenly = (0..n).map(|part| part * samples.len() / n);
-    let inputs: Vec<Vec<(String, Tensor)>> = evenly.map(read).collect::<Result<_>>()?;
+    let inputs = evenly_spread(n, samples.len()).map(read);
+    let inputs: Vec<Vec<(String, Tensor)>> = inputs.collect::<Result<_>>()?;
     let batches: Vec<Vec<(&str, &Tensor)>> = inputs.iter().map(|of| lent(of)).collect();
     let options = options.clone().with_precision(precision);
     let options = options.with_activations(Activations::Exact);

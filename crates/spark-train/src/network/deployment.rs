@@ -146,8 +146,9 @@ impl Deployment {
     }
 
     /// The same network with activations that enter layers of that format as they are, or rounded as the engine rounds them in a run of inputs of
-    /// the shapes that it was planned for: where a batch has more samples than those, each such run has a scale of its own. A network
-    /// whose weights stay as they are has its activations so too.
+    /// the shapes that it was planned for: where a batch has more samples than those, each such run has a scale of its own, if the first axis of
+    /// what a layer reads is the batch's. Behind a Transpose that puts another first, samples of a batch share scales, which nothing notices:
+    /// such a network is to be trained by the shapes it was planned for. A network whose weights stay as they are has its activations so too.
     #[must_use]
     pub fn with_activations(mut self, activations: Activations) -> Self {
         if let Some(rounded) = &mut self.rounded {

@@ -22,7 +22,7 @@ use super::layer::{Adapted, Trained};
 use super::{AdaptedNetwork, LayerSummary, layers};
 use crate::error::{Result, TrainError};
 use crate::exact::exact;
-use crate::trainer::Samples;
+use crate::trainer::{Samples, evenly_spread};
 
 impl AdaptedNetwork {
     /// What the adapted linear layers read on `n` of these samples, evenly spread, where training begins: with weights rounded as
@@ -94,9 +94,7 @@ impl AdaptedNetwork {
                 None => drop(first.insert(ids, name)),
             }
         }
-        for part in 0..n {
-            // Below the number of samples, whose products with parts may be more than a usize.
-            let index = (part as u128 * samples.len() as u128 / n as u128) as usize;
+        for (done, index) in evenly_spread(n, samples.len()).enumerate() {
             let sample = samples.sample(index);
             let sample = sample.map_err(|source| TrainError::Sample { index, source })?;
             values.run(&sample.inputs)?;
@@ -107,7 +105,7 @@ impl AdaptedNetwork {
                     variance.observe(name, &Candle::from_vec(x.to_f32(), shape, &Device::Cpu)?)?;
                 }
             }
-            seen(part + 1);
+            seen(done + 1);
         }
         for (name, of) in shared {
             variance.reads_as(name, of)?;

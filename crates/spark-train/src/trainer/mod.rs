@@ -44,6 +44,7 @@ pub use event::{Event, Go, Observer};
 use order::order;
 pub use packed::{LeftOut, PackedSamples, SAMPLES_FORMAT, SamplePacker};
 use samples::batch;
+pub(crate) use samples::evenly_spread;
 pub use samples::{Sample, Samples, digest, digest_of_all};
 pub use settings::{Decay, TrainerSettings};
 pub use shards::Sum;

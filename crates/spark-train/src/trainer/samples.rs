@@ -30,6 +30,12 @@ impl Sample {
     }
 }
 
+/// Numbers of `n` samples of so many, evenly spread; `n` is no more than these.
+pub(crate) fn evenly_spread(n: usize, len: usize) -> impl Iterator<Item = usize> {
+    // Each is below `len`, but the products on the way need not fit a usize.
+    (0..n).map(move |part| (part as u128 * len as u128 / n as u128) as usize)
+}
+
 /// Numbered samples.
 pub trait Samples {
     /// How many there are.
@@ -175,4 +181,23 @@ fn joined(parts: &[&Tensor]) -> TensorData {
         };
     }
     join!(F32 F64 F16 BF16 I8 I16 I32 I64 U8 U16 U32 U64 Bool)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_spread_begins_at_the_first_and_never_ends_behind_the_last() {
+        let of = |n, len| evenly_spread(n, len).collect::<Vec<_>>();
+        assert_eq!(of(3, 7), [0, 2, 4]);
+        assert_eq!(of(4, 4), [0, 1, 2, 3]);
+        assert_eq!(of(0, 5), [0; 0]);
+        // Products with the number of a part are more than a usize.
+        let quarter = usize::MAX / 4;
+        assert_eq!(
+            of(4, usize::MAX),
+            [0, quarter, usize::MAX / 2, quarter * 3 + 2]
+        );
+    }
 }
