@@ -174,7 +174,9 @@ impl ExplainedVariance {
             let largest = of_row.max_by(|&i, &j| values[i].abs().total_cmp(&values[j].abs()));
             let lost = |&index: &usize| {
                 let (want, got) = (values[index], held[index]);
-                !((got - want).abs() <= MOST_LOST * want.abs())
+                // A NaN, of infinity less infinity, is lost too.
+                let kept = (got - want).abs() <= MOST_LOST * want.abs();
+                !kept
             };
             if let Some(index) = largest.filter(lost) {
                 return Err(DoraError::BeyondType {
