@@ -21,9 +21,11 @@ const WARP: &str = include_str!("../../../spark-mem/kernels/spark_warp.cuh");
 const GEMM: &str = include_str!("../../kernels/gemm.cu");
 const ROWS: &str = include_str!("../../../spark-mem/tests/kernels/rows.cu");
 
-/// A kernel with its header in it, so that both can be changed.
+/// A kernel with its header in it, so that both can be changed, and without what only the host compiler includes: a
+/// text that may read a file is compiled anew for every launch.
 pub(crate) fn whole(text: &str) -> String {
     let header = WARP.replace("#pragma once", "");
+    let header = header.replace("#include \"spark_warp_on_host.h\"", "");
     text.replace("#include \"spark_warp.cuh\"", &header)
 }
 
