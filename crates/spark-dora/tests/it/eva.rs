@@ -711,3 +711,33 @@ fn few_inputs_with_dead_columns_give_finite_directions() {
         }
     }
 }
+
+/// A first input at zero and all others far from it, as a frame before a camera has started: what the others vary among
+/// themselves is a ten-millionth of that, and is found.
+#[test]
+fn a_first_input_far_from_the_others_costs_no_digits() {
+    let (u, v) = ([1.0, -1.0, 0.0], [1.0, 1.0, -2.0]);
+    let draws = values(&random(&[2, 200], 11));
+    let mut rows = vec![[0.0; 3]];
+    for i in 0..200 {
+        let (a, b) = (8.0 * draws[i], 2.0 * draws[200 + i]);
+        rows.push(std::array::from_fn(|j| 1e8 + a * u[j] + b * v[j]));
+    }
+    let of = |rows: &[[f64; 3]]| {
+        let rows: Vec<&[f64]> = rows.iter().map(|row| row.as_slice()).collect();
+        let mut variance = ExplainedVariance::new(EvaSettings::default()).unwrap();
+        variance.observe("fc", &matrix(&rows)).unwrap();
+        variance.directions("fc", 3).unwrap()
+    };
+    let (all, others) = (of(&rows), of(&rows[1..]));
+    assert_eq!((all.count(), others.count()), (3, 2));
+    // The first is the way from zero to the others; the others' own are behind it.
+    close(all.vector(0), &[3f64.sqrt().recip(); 3], 1e-6);
+    // Eigenvalues of a scatter of 3e16 are known to about 7, and the least is 1600.
+    close(&all.vectors[3..], &others.vectors, 1e-2);
+    close(
+        &all.singular_values[1..],
+        &others.singular_values,
+        1e-2 * others.singular_values[1],
+    );
+}
