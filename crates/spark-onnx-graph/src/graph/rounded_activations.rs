@@ -76,6 +76,8 @@ pub struct RoundedActivations {
     pub together: usize,
     /// The scale that a calibration fixed.
     pub scale: Option<f32>,
+    /// Elements that there must be, if any number of them will not do: those of one run, where those of another do not lie behind them.
+    pub len: Option<usize>,
 }
 
 impl RoundedActivations {

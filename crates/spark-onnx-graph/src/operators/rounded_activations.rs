@@ -30,6 +30,15 @@ impl Operator for RoundedActivations {
                 "a scale of {scale:e}, wanted a finite one from {least:e} on"
             ));
         }
+        let len: usize = x.shape.iter().product();
+        if let Some(wanted) = self.len
+            && len != wanted
+        {
+            return Err(op_error!(
+                "{len} elements, wanted the {wanted} of one run: those of several do not lie one after the other here, and would \
+                 share scales"
+            ));
+        }
         one(x.dtype, x.shape)
     }
 

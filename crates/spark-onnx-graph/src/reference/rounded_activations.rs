@@ -87,6 +87,7 @@ mod tests {
             axis,
             together,
             scale: None,
+            len: None,
         }
     }
 

@@ -21,6 +21,7 @@ fn op(format: ActivationFormat, axis: i64) -> RoundedActivations {
         axis,
         together: 1,
         scale: None,
+        len: None,
     }
 }
 
@@ -224,6 +225,29 @@ fn what_is_not_finite_or_no_setting_is_refused() {
         let x = Tensor::from_f32([2, 3], values).expect("fits");
         let error = runner.run(&[("x", &x)]).unwrap_err().to_string();
         assert!(error.contains('y'), "{error}");
+        // Counted from the first element, whichever part or task meets it.
+        let parts = RoundedActivations {
+            together: 2,
+            ..op(format, -1)
+        };
+        let shape = [4, 40, 600];
+        let mut runner =
+            ModelRunner::from_graph(network(&shape, None, parts), &options).expect("plans");
+        let mut values = vec![1.0; 4 * 40 * 600];
+        values[84_007] = f32::INFINITY;
+        let x = Tensor::from_f32(shape, values).expect("fits");
+        let error = runner.run(&[("x", &x)]).unwrap_err().to_string();
+        assert!(error.contains("inf at element 84007"), "{error}");
+        let one_run = RoundedActivations {
+            len: Some(5),
+            ..op(format, -1)
+        };
+        let error = ModelRunner::from_graph(network(&[2, 3], None, one_run), &options).err();
+        let error = error.expect("is refused").to_string();
+        assert!(
+            error.contains("6 elements, wanted the 5 of one run"),
+            "{error}"
+        );
         let error = spark_onnx::file::to_bytes(&graph).unwrap_err().to_string();
         assert!(error.contains("training"), "{error}");
         let wrong = RoundedActivations {

@@ -21,15 +21,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use spark_onnx::precision::Activations;
 use spark_onnx::{Model, Precision, RunOptions};
+use spark_onnx_graph::Tensor;
 use spark_onnx_graph::graph::{
-    ActivationFormat, Binary, Graph, Op, RoundedActivations, StaticGraph, Value, ValueId, bind,
+    ActivationFormat, Binary, Graph, Op, RoundedActivations, Value, ValueId, bind,
 };
-use spark_onnx_graph::{DType, ModelError, Tensor};
 use spark_quant::block::Granularity;
 use spark_quant::scalar::MiniFormat;
 use spark_quant::{ExecutionPolicy, Quantizer, Recipe};
 
 use super::constant::{Operand, give};
+use super::in_turn;
 use super::layers::{Form, Layer};
 use crate::error::{Result, TrainError};
 use crate::exact::in_f32;
@@ -47,9 +48,18 @@ pub struct Deployment {
 #[derive(Debug, Clone)]
 struct Rounded {
     precision: Precision,
-    /// Nodes that the engine runs in it, with the first extent of what they read in one run.
-    nodes: BTreeMap<String, usize>,
+    /// Nodes that the engine runs in it, with what they read in one run.
+    nodes: BTreeMap<String, OneRun>,
     activations: Activations,
+}
+
+/// What a node reads in one run of the network.
+#[derive(Debug, Clone, Copy)]
+struct OneRun {
+    first_extent: usize,
+    len: usize,
+    /// Whether a batch of runs has them one after the other.
+    is_in_turn: bool,
 }
 
 impl Deployment {
@@ -79,23 +89,36 @@ impl Deployment {
         let options = options.with_activations(Activations::Exact);
         let apart = layers_apart(graph);
         let bound = bind(&apart, input_shapes)?;
-        let inputs = made_up(&bound)?;
-        let inputs = lent(&inputs);
+        let made = in_turn::made_up(&bound)?;
+        let inputs = lent(&made);
         let mut session = Model::from_graph(apart, &options)?.session();
         session.run(&inputs)?;
         let steps = session.steps().into_iter();
         let steps = steps.filter(|step| step.precision == precision);
         let steps: BTreeSet<String> = steps.map(|step| step.name).collect();
-        let nodes = bound.nodes().iter().filter_map(|node| {
-            let x = node.inputs.first().copied().flatten()?;
-            let extent = bound.value(x).ty.shape.first().copied().unwrap_or(1);
-            steps
-                .contains(&node.name)
-                .then(|| (node.name.clone(), extent))
-        });
-        let nodes: BTreeMap<String, usize> = nodes.collect();
-        if nodes.is_empty() {
+        if steps.is_empty() {
             return Err(TrainError::NoRounding { precision });
+        }
+        let mut operands = BTreeMap::new();
+        for node in &graph.nodes {
+            if let (Some(x), true) = (node.inputs.first(), steps.contains(&node.name)) {
+                operands.extend(x.map(|x| (node.name.as_str(), x)));
+            }
+        }
+        let not_in_turn = in_turn::others(graph, operands.values().copied(), &made, &options)?;
+        let mut nodes = BTreeMap::new();
+        for node in bound.nodes() {
+            let x = node.inputs.first().copied().flatten();
+            let (Some(x), Some(operand)) = (x, operands.get(node.name.as_str())) else {
+                continue;
+            };
+            let shape = &bound.value(x).ty.shape;
+            let run = OneRun {
+                first_extent: shape.first().copied().unwrap_or(1),
+                len: shape.iter().product(),
+                is_in_turn: !not_in_turn.contains(&graph.value(*operand).name),
+            };
+            nodes.insert(node.name.clone(), run);
         }
         let deployment = Self {
             rounded: Some(Rounded {
@@ -146,9 +169,10 @@ impl Deployment {
     }
 
     /// The same network with activations that enter layers of that format as they are, or rounded as the engine rounds them in a run of inputs of
-    /// the shapes that it was planned for: where a batch has more samples than those, each such run has a scale of its own, if the first axis of
-    /// what a layer reads is the batch's. Behind a Transpose that puts another first, samples of a batch share scales, which nothing notices:
-    /// such a network is to be trained by the shapes it was planned for. A network whose weights stay as they are has its activations so too.
+    /// the shapes that it was planned for: where a batch has more samples than those, each such run has a scale of its own. That takes what a layer
+    /// reads of the runs one after the other. Where it is not so, as behind a Transpose that puts another axis before the batch's, the network
+    /// of training takes the shapes that it was planned for and no others: a batch is [`TrainError::Model`]. A network whose weights stay as
+    /// they are has its activations so too.
     #[must_use]
     pub fn with_activations(mut self, activations: Activations) -> Self {
         if let Some(rounded) = &mut self.rounded {
@@ -190,10 +214,10 @@ impl Deployment {
             };
             for &position in &layer.nodes {
                 let node = &graph.nodes[position];
-                let (Some(&together), Some(x)) = (rounded.nodes.get(&node.name), node.inputs[0])
-                else {
+                let (Some(run), Some(x)) = (rounded.nodes.get(&node.name), node.inputs[0]) else {
                     continue;
                 };
+                let together = run.first_extent.max(1);
                 let to = *made.entry((x, axis, together)).or_insert_with(|| {
                     let mut name = format!("{}.rounded", graph.value(x).name);
                     while !names.insert(name.clone()) {
@@ -209,8 +233,9 @@ impl Deployment {
                 let op = RoundedActivations {
                     format,
                     axis,
-                    together: together.max(1),
+                    together,
                     scale: None,
+                    len: (!run.is_in_turn).then_some(run.len),
                 };
                 operands.insert(position, RoundedOperand { op, x, to });
             }
@@ -284,24 +309,6 @@ pub(super) fn layers_apart(graph: &Graph) -> Graph {
         }
     }
     apart
-}
-
-/// Inputs of the bound shapes: floats within 1 of zero, zeros of other types.
-fn made_up(bound: &StaticGraph) -> std::result::Result<Vec<(String, Tensor)>, ModelError> {
-    let mut made = Vec::new();
-    for &id in bound.inputs() {
-        let value = bound.value(id);
-        let (dtype, shape) = (value.ty.dtype, value.ty.shape.clone());
-        let is_float = matches!(dtype, DType::F32 | DType::F64 | DType::F16 | DType::BF16);
-        let n = shape.iter().product();
-        let numbers = (0..n).map(|i: usize| (i.wrapping_mul(7919) % 2003) as f64 / 1001.0 - 1.0);
-        let tensor = match is_float {
-            true => Tensor::from_f64(dtype, shape, numbers.collect())?,
-            false => Tensor::zeros(dtype, shape)?,
-        };
-        made.push((value.name.clone(), tensor));
-    }
-    Ok(made)
 }
 
 pub(super) fn lent(tensors: &[(String, Tensor)]) -> Vec<(&str, &Tensor)> {

@@ -16,6 +16,7 @@ mod deployment;
 mod dropped;
 mod formed;
 mod head;
+mod in_turn;
 mod layer;
 mod layers;
 mod normalized;
@@ -58,6 +59,9 @@ pub struct LayerSummary {
     pub shape: Vec<usize>,
     /// Groups of channels that do not see each other.
     pub groups: usize,
+    /// Whether it has a bias that can be trained: one number in f32 for each output, `[out]`, which a convolution or Gemm reads or an Add behind
+    /// a MatMul adds.
+    pub has_bias: bool,
 }
 
 impl LayerSummary {
@@ -100,6 +104,7 @@ pub fn layers(graph: &Graph) -> Vec<LayerSummary> {
             }
         };
         Some(LayerSummary {
+            has_bias: layer.bias.is_some(),
             name: layer.name,
             shape,
             groups,

@@ -8,10 +8,12 @@ use spark_dora::optim::{AdamW, LoraPlus};
 use spark_dora::{Biases, DoraConfig, Init};
 use spark_onnx::precision::Activations;
 use spark_onnx::{Model, Precision, RunOptions};
-use spark_onnx_graph::graph::{ActivationFormat, Dim, Gemm, Graph, Op, ValueId};
+use spark_onnx_graph::graph::{
+    ActivationFormat, Dim, Gemm, Graph, MatMul, Op, Reshape, Transpose, ValueId,
+};
 use spark_onnx_graph::{DType, Tensor};
 use spark_testing::numbers;
-use spark_train::{AdaptedNetwork, Deployment, Evaluation, Sample, TrainingStep};
+use spark_train::{AdaptedNetwork, Deployment, Evaluation, Sample, TrainingStep, with_free_batch};
 
 use crate::deployment::{heads, known, network_of, of_four_bits, off, x};
 
@@ -172,6 +174,78 @@ fn samples_of_a_batch_do_not_share_scales() {
         let all = Tensor::from_f32([3, 16, 6, 5], all).expect("fits");
         let off = off(&evaluated(&network, &all), &want);
         assert!(off < 1e-6, "{precision}: {off:e}");
+    }
+}
+
+/// Products of rows of 32 numbers, four a sample, which lie behind those of the same place in other samples; flattened or not.
+fn across(is_flat: bool) -> Graph {
+    let mut graph = Graph::default();
+    let x = graph.add_input("x", DType::F32, known(&[1, 4, 32]));
+    let turn = Transpose {
+        perm: Some(vec![1, 0, 2]),
+    };
+    let mut turned = graph.add_node("turned", Op::Transpose(turn), &[Some(x)]);
+    if is_flat {
+        let rows = Tensor::from_f64(DType::I64, [2], vec![-1.0, 32.0]).expect("fits");
+        let rows = graph.add_constant("rows", rows);
+        let op = Op::Reshape(Reshape { allow_zero: false });
+        turned = graph.add_node("flat", op, &[Some(turned), Some(rows)]);
+    }
+    let w = Tensor::from_f32([32, 8], numbers(32 * 8, 3)).expect("fits");
+    let w = graph.add_constant("fc.weight", w);
+    let y = graph.add_node("y", Op::MatMul(MatMul), &[Some(turned), Some(w)]);
+    graph.outputs.push(y);
+    graph
+}
+
+/// Where the samples of a batch would share scales, there is no batch; nor is one refused where nothing is rounded.
+#[test]
+fn samples_that_lie_across_each_other_are_no_batch() {
+    for (precision, is_flat) in PRECISIONS.into_iter().flat_map(|p| [(p, false), (p, true)]) {
+        let graph = across(is_flat);
+        let n_rows = |batch: usize| {
+            if is_flat {
+                vec![4 * batch, 8]
+            } else {
+                vec![4, batch, 8]
+            }
+        };
+        let plan = |activations, batch: usize| {
+            let deployment = deployment(&graph, precision, activations);
+            let config = DoraConfig::builder(2).init(Init::Random).build();
+            let config = config.expect("settings");
+            let network = AdaptedNetwork::deployed(graph.clone(), config, &deployment);
+            let network = network.expect("is adapted");
+            let shapes = [("x", vec![batch, 4, 32])];
+            Evaluation::new(&network, &[heads("y", 8)], &shapes, &RunOptions::new()).map(
+                |mut it| {
+                    let x =
+                        Tensor::from_f32([batch, 4, 32], numbers(batch * 128, 9)).expect("fits");
+                    let target =
+                        Tensor::from_f32(n_rows(batch), vec![0.0; batch * 32]).expect("fits");
+                    let result = it.run(&network, &[("x", &x)], &[("y", &target)]);
+                    let merged = network.merged().expect("merges").graph;
+                    let merged = with_free_batch(merged);
+                    let want = run(&merged, &options(precision, activations), &[("x", &x)]);
+                    off(
+                        &result.expect("runs").outputs[0].1.to_f32(),
+                        &want[0].1.to_f32(),
+                    )
+                },
+            )
+        };
+        for batch in [1, 3] {
+            let off = plan(Activations::Exact, batch).expect("plans");
+            assert!(off < 1e-5, "{precision}, {batch}: {off:e}");
+        }
+        let off = plan(Activations::Quantised, 1).expect("plans");
+        assert!(off < 1e-5, "{precision}: {off:e}");
+        let why = plan(Activations::Quantised, 3).expect_err("samples would share scales");
+        let why = why.to_string();
+        assert!(
+            why.contains("384 elements, wanted the 128 of one run"),
+            "{why}"
+        );
     }
 }
 

@@ -104,6 +104,7 @@ fn outcomes() -> (BTreeSet<String>, BTreeMap<String, BTreeSet<String>>, usize) {
             axis: 1,
             together: 2,
             scale,
+            len: None,
         };
         let operands = vec![Some(random(&[3, 17, 5], 3))];
         (Op::RoundedActivations(op), operands, 1)

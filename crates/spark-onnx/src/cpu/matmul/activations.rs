@@ -7,7 +7,7 @@
 
 use spark_quant::QuantError;
 
-use super::rounded_operand::RoundedOperand;
+use super::rounded_operand::{RoundedOperand, behind};
 use crate::Precision;
 use crate::cpu::prepared::{Context, Kernel, PreparedStep, Problem, StepError};
 use crate::graph::ActivationFormat;
@@ -71,7 +71,7 @@ impl PreparedStep for RoundedActivations {
                     x.0.wrapping_add((first + pixel) * channels)
                 })
             };
-            rounded.map_err(StepError::Quantise)?;
+            rounded.map_err(|error| StepError::Quantise(behind(error, first * channels)))?;
             first += part;
         }
         Ok(())

@@ -80,7 +80,7 @@ impl RoundedOperand {
     ///
     /// # Errors
     ///
-    /// [`QuantError::NotFinite`] if a value is not.
+    /// [`QuantError::NotFinite`] if a value is not, with its place among those written.
     pub(super) unsafe fn round(
         &self,
         pool: &Pool,
@@ -111,12 +111,12 @@ impl RoundedOperand {
             match (RoundTrip::largest(cpu, values), self.fixed) {
                 (Ok(_), Some(trip)) => {
                     if let Err(error) = trip.apply(cpu, values, channels) {
-                        save_first(&failure, part.start, error);
+                        save_first(&failure, part.start * channels, error);
                     }
                 }
                 // Magnitudes are in the order of their bits.
                 (Ok(value), None) => _ = largest.fetch_max(value.to_bits(), Ordering::Relaxed),
-                (Err(error), _) => save_first(&failure, part.start, error),
+                (Err(error), _) => save_first(&failure, part.start * channels, error),
             }
         });
         if let Ok(Some((_, error))) = failure.into_inner() {
@@ -132,7 +132,7 @@ impl RoundedOperand {
             // SAFETY: written above; tasks have pixels of their own.
             let values = unsafe { rows.of(&part) };
             if let Err(error) = trip.apply(cpu, values, channels) {
-                save_first(&failure, part.start, error);
+                save_first(&failure, part.start * channels, error);
             }
         });
         match failure.into_inner() {
@@ -142,11 +142,22 @@ impl RoundedOperand {
     }
 }
 
-/// Saves the error of the part that begins first, whichever thread comes first.
+/// Saves the error of the part that begins first, whichever thread comes first; `start` is the part's first value.
 fn save_first(saved: &Mutex<Option<(usize, QuantError)>>, start: usize, error: QuantError) {
     if let Ok(mut saved) = saved.lock()
         && saved.as_ref().is_none_or(|(first, _)| start < *first)
     {
-        *saved = Some((start, error));
+        *saved = Some((start, behind(error, start)));
+    }
+}
+
+/// The error of values that lie behind so many others.
+pub(super) fn behind(error: QuantError, others: usize) -> QuantError {
+    match error {
+        QuantError::NotFinite { index, value } => QuantError::NotFinite {
+            index: index + others,
+            value,
+        },
+        error => error,
     }
 }
