@@ -53,6 +53,37 @@ fn options_that_undo_each_other_or_do_nothing_are_wrong_usage() {
     }
 }
 
+/// A report may lie in the folder that is made for the checkpoint, and not in its place.
+#[test]
+fn a_report_lies_in_the_folder_of_its_checkpoint_or_elsewhere() {
+    let folder = Folder::new();
+    let model = &*small_model(&folder).to_string_lossy().into_owned();
+    let path = |name: &str| folder.path(name).to_string_lossy().into_owned();
+    let (new, report) = (path("new"), path("new/report.json"));
+    let quantize = ["quantize", model, "--format", "nvfp4", "--layout", "native"];
+    let of = |output: &str, json: &str, code| {
+        let places = ["--output", output, "--json", json];
+        told(&[&quantize[..], &places].concat(), code)
+    };
+    let refused = of(&new, &new, 2);
+    assert!(
+        refused.stderr.contains("which is written"),
+        "{}",
+        refused.stderr
+    );
+    assert!(!folder.path("new").exists());
+    of(&new, &report, 0);
+    for name in ["new/report.json", "new/model.safetensors"] {
+        assert!(folder.path(name).is_file(), "{name}");
+    }
+    of(&new, &report, 0);
+    assert!(
+        of(&path("other"), &path("none/report.json"), 5)
+            .stderr
+            .contains("none")
+    );
+}
+
 #[test]
 fn endings_in_capitals_say_the_same() {
     let folder = Folder::new();

@@ -278,7 +278,8 @@ fn adapters_that_begin_by_eva_share_out_their_ranks_and_are_gone_on_with() {
     assert_eq!((ranks(&whole), ranks(&plain)), (8, 8));
     let (dry, said) = run("dry", &[&eva[..], &["--dry-run"]].concat());
     assert!(
-        said.stdout.contains(", besides EVA; nothing"),
+        said.stdout.contains("parameters are then others")
+            && said.stdout.contains(", besides EVA; nothing"),
         "{}",
         said.stdout
     );
@@ -300,6 +301,15 @@ fn adapters_that_begin_by_eva_share_out_their_ranks_and_are_gone_on_with() {
     let merged = folder.path("merged.onnx");
     let outcome = merge(&paths[0], &begun, &merged);
     assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    // A file that somebody changed.
+    let options = begun.join("run.json");
+    let text = fs::read_to_string(&options).expect("is written");
+    let text = text.replace("\"init_frames\": 40", "\"init_frames\": 1");
+    fs::write(&options, text).expect("a writable folder");
+    let refused = of_run("resume", &begun);
+    assert_eq!(refused.code, Some(1), "{}", refused.stderr);
+    let says = "is not what `train` wrote: init_frames";
+    assert!(refused.stderr.contains(says), "{}", refused.stderr);
     // More frames than there are: all of them.
     let (_, outcome) = run(
         "many",
@@ -333,6 +343,39 @@ fn adapters_that_begin_by_eva_share_out_their_ranks_and_are_gone_on_with() {
         );
     }
     assert!(!folder.path("wrong").exists());
+}
+
+/// Settings that would do nothing say so, and nothing is begun.
+#[test]
+fn what_would_change_nothing_is_refused() {
+    let folder = Folder::new();
+    let paths = made(&folder);
+    let x = Tensor::from_vec(spark_testing::numbers(32, 7), (1, 32), &Device::Cpu);
+    let x = x.expect("fits");
+    let same = (0..12).map(|at| (format!("case{at}/in/desire"), x.clone()));
+    let data = folder.path("same.safetensors");
+    safetensors::save(&same.collect::<HashMap<_, _>>(), &data).expect("a writable folder");
+    let of_same = [paths[0].clone(), data];
+    let absent = [paths[0].clone(), folder.path("absent")];
+    let still = "what linear layers read does not vary in 9 frames";
+    let biases = "--biases: none of the 2 layers has a bias";
+    for (paths, options, code, says) in [
+        (&of_same, &["--init", "eva"][..], 2, still),
+        (&paths, &["--biases", "all"], 2, biases),
+        (&paths, &["--biases", "adapted"], 2, biases),
+        (&paths, &["--biases", "alone"], 2, biases),
+        (&absent, &["--every", "2"], 1, "absent`: No such file"),
+    ] {
+        let options = [&["--qat", "fp4"], options].concat();
+        let refused = train(paths, &folder.path("run"), &options);
+        assert_eq!(refused.code, Some(code), "{options:?}: {}", refused.stderr);
+        assert!(
+            refused.stderr.contains(says),
+            "{options:?}: {}",
+            refused.stderr
+        );
+        assert!(!folder.path("run").exists(), "{options:?}");
+    }
 }
 
 #[test]

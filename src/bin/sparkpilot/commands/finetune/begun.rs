@@ -7,9 +7,9 @@ use std::error::Error;
 
 use spark_program::{Pulse, progress, tell};
 use sparkpilot::dora::EvaSettings;
-use sparkpilot::dora::eva::Begun;
+use sparkpilot::dora::eva::{Begun, MOST_COLUMNS};
 use sparkpilot::onnx::RunOptions;
-use sparkpilot::train::{AdaptedNetwork, Samples, TrainError};
+use sparkpilot::train::{AdaptedNetwork, Samples, TrainError, layers};
 
 use super::data::Material;
 use super::ranks::Voice;
@@ -17,6 +17,27 @@ use super::run::{InitOf, Run, usage};
 
 /// Frames that are looked at unless `--init-frames` says otherwise.
 const FRAMES: usize = 256;
+
+/// Refuses layers that are too wide to begin so, before a frame is looked at.
+pub(crate) fn check(network: &AdaptedNetwork, run: &Run) -> Result<(), Box<dyn Error>> {
+    if run.options.init != Some(InitOf::Eva) {
+        return Ok(());
+    }
+    for layer in layers(network.base()) {
+        let [_, columns] = layer.shape[..] else {
+            continue;
+        };
+        let factors = network.adapter().factors(&layer.name);
+        let is_adapted = factors.is_some_and(|factors| factors.a().is_some());
+        if is_adapted && columns > MOST_COLUMNS {
+            return usage(&format!(
+                "--init eva: `{}` reads {columns} numbers at a time, and directions are computed of at most {MOST_COLUMNS}: name others with --targets",
+                layer.name
+            ));
+        }
+    }
+    Ok(())
+}
 
 /// The network as its options have it begin.
 pub(crate) fn begun(
@@ -60,8 +81,23 @@ pub(crate) fn begun(
     let mut network =
         AdaptedNetwork::deployed(material.graph.clone(), ranks, &material.deployment)?;
     let begun = network.begin(&mut variance)?;
+    if begun.layers.iter().all(|layer| layer.directions == 0) {
+        let of = counted(n, "frame");
+        return usage(&format!(
+            "--init eva: what linear layers read does not vary in {of}, and says nothing of how to begin; there are {} to train on",
+            training.len()
+        ));
+    }
     voice.say(format_args!("{}", described(&begun, n)));
     Ok(network)
+}
+
+/// So many things, as one writes it.
+fn counted(n: usize, what: &str) -> String {
+    match n {
+        1 => format!("1 {what}"),
+        n => format!("{n} {what}s"),
+    }
 }
 
 /// One line on how an adapter began.
@@ -74,9 +110,18 @@ fn described(begun: &Begun, n: usize) -> String {
     let explained: f64 = begun.layers.iter().map(|layer| layer.explained).sum();
     let explained = 100.0 * explained / begun.layers.len().max(1) as f64;
     let mut line = format!(
-        "begun by EVA on {n} frames: {} linear layers of {ranks}, which explain {explained:.0} % of what their inputs vary",
-        begun.layers.len()
+        "begun by EVA on {}: {} of {ranks}, which explain {explained:.0} % of what their inputs vary",
+        counted(n, "frame"),
+        counted(begun.layers.len(), "linear layer"),
     );
+    let still = begun.layers.iter().filter(|layer| layer.directions == 0);
+    let still: Vec<&str> = still.map(|layer| layer.name.as_str()).collect();
+    if !still.is_empty() {
+        line += &format!(
+            "; what {} reads does not vary, which begins at random",
+            still.join(", ")
+        );
+    }
     if !begun.without_a.is_empty() {
         line += &format!("; no rank is left for {}", begun.without_a.join(", "));
     }

@@ -154,6 +154,19 @@ impl Material {
     /// The network under a new adapter.
     pub(crate) fn adapted(&self, run: &Run) -> Result<AdaptedNetwork, Box<dyn Error>> {
         let options = &run.options;
+        let network = self.adapted_by(options)?;
+        if options.biases.is_some() {
+            let adapter = network.adapter();
+            let all = layers(&self.graph).into_iter();
+            let n = all.filter(|layer| adapter.bias(&layer.name).is_some());
+            if n.count() == 0 {
+                return no_bias(&self.graph);
+            }
+        }
+        Ok(network)
+    }
+
+    fn adapted_by(&self, options: &Options) -> Result<AdaptedNetwork, Box<dyn Error>> {
         let rank = options.dora_rank;
         let config = DoraConfig::builder(rank)
             .alpha(options.dora_alpha.unwrap_or(rank as f64))
@@ -171,6 +184,9 @@ impl Material {
             }
             if options.lora_dropout.is_some() {
                 return usage("--lora-dropout: `--biases alone` has no adapters");
+            }
+            if !layers(&self.graph).iter().any(|layer| layer.has_bias) {
+                return no_bias(&self.graph);
             }
             let config = config.targets([""; 0]).build()?;
             let graph = self.graph.clone();
@@ -218,6 +234,20 @@ impl Material {
     pub(crate) fn options(&self) -> RunOptions {
         options(&self.deployment)
     }
+}
+
+/// Refuses biases of layers that have none.
+fn no_bias(graph: &Graph) -> Result<AdaptedNetwork, Box<dyn Error>> {
+    let all = layers(graph);
+    let n = all.iter().filter(|layer| layer.has_bias).count();
+    let what = "a bias is one number in f32 for each output";
+    usage(&match n {
+        0 => format!(
+            "--biases: none of the {} layers has a bias; {what}",
+            all.len()
+        ),
+        n => format!("--biases: no adapted layer has a bias, {n} others have; {what}"),
+    })
 }
 
 /// How weights, and maybe activations, are rounded where the network will be run.

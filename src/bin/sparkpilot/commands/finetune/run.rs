@@ -15,6 +15,8 @@ use super::calibrated;
 
 /// File of a run's folder that holds its options.
 const FILE: &str = "run.json";
+/// One alone does not vary.
+const LEAST_INIT_FRAMES: u64 = 2;
 
 /// File of a run's folder that events are written to.
 pub(crate) const METRICS: &str = "metrics.jsonl";
@@ -87,7 +89,7 @@ pub(crate) struct Options {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) init: Option<InitOf>,
     /// Of the frames trained on, how many are looked at for that; 256 by default
-    #[arg(long, value_name = "N", value_parser = count(2, 1_000_000), requires = "init")]
+    #[arg(long, value_name = "N", value_parser = count(LEAST_INIT_FRAMES, 1_000_000), requires = "init")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) init_frames: Option<usize>,
     /// How likely each number that adapters read is dropped in a step, from 0 up to below 1; none by default. Evaluation, and the network that comes of it, have none
@@ -292,6 +294,7 @@ impl Run {
             match options.source()? {
                 Source::Drives => {}
                 Source::File => {
+                    std::fs::metadata(&options.data).map_err(about(&options.data))?;
                     return usage(
                         "--every and --camera are of a folder of drives, and --data is none",
                     );
@@ -372,14 +375,22 @@ impl Run {
         let mut options: Options = serde_json::from_slice(bytes)
             .map_err(|error| format!("`{}` is not what `train` wrote: {error}", path.display()))?;
         options.left_out.get_or_insert_default();
-        if options.virtual_shards() == 0
-            || !options.batch_size.is_multiple_of(options.virtual_shards())
-        {
-            return Err(format!(
-                "`{}` is not what `train` wrote: virtual_shards",
-                path.display()
-            )
-            .into());
+        let wrong = [
+            (
+                "virtual_shards",
+                options.virtual_shards() == 0
+                    || !options.batch_size.is_multiple_of(options.virtual_shards()),
+            ),
+            (
+                "init_frames",
+                options
+                    .init_frames
+                    .is_some_and(|n| (n as u64) < LEAST_INIT_FRAMES),
+            ),
+        ];
+        if let Some((name, _)) = wrong.iter().find(|(_, is_wrong)| *is_wrong) {
+            let path = path.display();
+            return Err(format!("`{path}` is not what `train` wrote: {name}").into());
         }
         for (name, input) in options.inputs_mut() {
             if let Err(error) = std::fs::metadata(&*input) {

@@ -16,7 +16,7 @@ use sparkpilot::train::{
 };
 
 use super::arguments::{Resume, Train};
-use super::begun::begun;
+use super::begun::{begun, check};
 use super::calibrated;
 use super::data::{Material, described_for_steps, described_heads};
 use super::judge;
@@ -54,6 +54,7 @@ pub(crate) fn begin(train: Train, mut ranks: Ranks) -> Result<ExitCode, Box<dyn 
         material.calibrate(&run, true)?;
     }
     let mut network = material.adapted(&run)?;
+    check(&network, &run)?;
     if !train.dry_run {
         network = begun(network, &run, &material, voice)?;
     }
@@ -509,6 +510,9 @@ fn dry_run(
         [] => String::new(),
         besides => format!(", besides {}", besides.join(" and ")),
     };
+    if options.init == Some(InitOf::Eva) {
+        println!("EVA shares ranks out anew: parameters are then others than these");
+    }
     println!(
         "a step takes {:.0} ms and {} MB, all of them {:.0} s{besides}; nothing is written",
         1e3 * took,

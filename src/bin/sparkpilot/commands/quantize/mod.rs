@@ -94,11 +94,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
     let in_folder = ["model.safetensors", "config.json", "hf_quant_config.json"];
     let folder = arguments.output.iter();
     let in_folder = folder.flat_map(|folder| in_folder.map(|name| folder.join(name)));
+    let folder = arguments.output.iter().cloned();
     let outputs = [&arguments.json, &arguments.plot];
     let outputs: Vec<PathBuf> = outputs
         .into_iter()
         .flatten()
         .cloned()
+        .chain(folder)
         .chain(in_folder)
         .collect();
     output::keep_apart(
@@ -106,11 +108,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
         outputs.iter().map(PathBuf::as_path),
     )?;
     // Asked before the work, not after it.
-    for file in arguments.json.iter().chain(&arguments.plot) {
-        place::file(file)?;
-    }
     if let Some(folder) = &arguments.output {
         place::folder(folder)?;
+    }
+    for file in arguments.json.iter().chain(&arguments.plot) {
+        // In a folder that is made before it.
+        let folder = arguments.output.as_deref();
+        let is_in_folder = folder.is_some_and(|to| file.parent() == Some(to) && !to.exists());
+        if !is_in_folder {
+            place::file(file)?;
+        }
     }
     let Found {
         weights,
