@@ -241,7 +241,11 @@ pub enum TrainError {
     },
     /// Steps in a row gave no finite numbers.
     #[error(
-        "{in_a_row} steps in a row, up to step {step}, gave no finite numbers: the learning rate may be too high"
+        "{in_a_row} steps in a row, up to step {step}, gave no finite numbers: {}",
+        match u64::from(*in_a_row) == *step {
+            true => "there was no other, so that samples may be too large for the network",
+            false => "the learning rate may be too high",
+        }
     )]
     Diverged {
         /// The last step.

@@ -26,7 +26,7 @@ use crate::trainer::{Samples, evenly_spread};
 
 impl AdaptedNetwork {
     /// What the adapted linear layers read on `n` of these samples, evenly spread, where training begins: with weights rounded as
-    /// training sees them. It is for a network that is not [cut](AdaptedNetwork::cut). Samples are read and run one at a time; `seen` is told how
+    /// training sees them, and activations too, but for what enters the layer itself, which is taken before it is rounded. It is for a network that is not [cut](AdaptedNetwork::cut). Samples are read and run one at a time; `seen` is told how
     /// many are done.
     ///
     /// [`ExplainedVariance::ranks`] shares ranks out by it, for settings that a network is made with anew;

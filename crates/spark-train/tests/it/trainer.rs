@@ -539,6 +539,9 @@ fn steps_without_finite_numbers_are_skipped_and_counted() {
         ),
         "{ended:?}"
     );
+    // No rate is to blame where no step was ever made.
+    let said = ended.expect_err("is an error").to_string();
+    assert!(said.contains("samples may be too large"), "{said}");
     assert_eq!(bits(&trainer), before, "nothing was learnt from nothing");
 }
 

@@ -116,7 +116,13 @@ pub(crate) fn print(
         println!("  {name:12} {error:.5}");
     }
     if !result.trained.is_finite() || !loss.trained.is_finite() {
-        return Err("the trained network gives no finite numbers: a lower --lr may help".into());
+        let why = match result.untouched.is_finite() && loss.untouched.is_finite() {
+            true => "the trained network gives no finite numbers: a lower --lr may help",
+            false => {
+                "neither the network nor the trained one gives finite numbers: frames held back may be too large"
+            }
+        };
+        return Err(why.into());
     }
     match result.best_without() {
         best if best < NOTHING => println!("there is nothing to win: without training it is exact"),
