@@ -20,7 +20,8 @@ use spark_onnx_graph::graph::Graph;
 use spark_quant::ExecutionPolicy;
 
 use super::constant::{Operand, replace};
-use super::deployment::{layers_apart, lent};
+use super::deployment::layers_apart;
+use super::inputs::lent;
 use super::layers::{Form, layers};
 use crate::error::{Result, TrainError};
 use crate::trainer::{Samples, evenly_spread};

@@ -31,6 +31,7 @@ use spark_quant::{ExecutionPolicy, Quantizer, Recipe};
 
 use super::constant::{Operand, give};
 use super::in_turn;
+use super::inputs::{lent, made_up};
 use super::layers::{Form, Layer};
 use crate::error::{Result, TrainError};
 use crate::exact::in_f32;
@@ -89,7 +90,7 @@ impl Deployment {
         let options = options.with_activations(Activations::Exact);
         let apart = layers_apart(graph);
         let bound = bind(&apart, input_shapes)?;
-        let made = in_turn::made_up(&bound)?;
+        let made = made_up(&bound)?;
         let inputs = lent(&made);
         let mut session = Model::from_graph(apart, &options)?.session();
         session.run(&inputs)?;
@@ -309,13 +310,6 @@ pub(super) fn layers_apart(graph: &Graph) -> Graph {
         }
     }
     apart
-}
-
-pub(super) fn lent(tensors: &[(String, Tensor)]) -> Vec<(&str, &Tensor)> {
-    let tensors = tensors.iter();
-    tensors
-        .map(|(name, tensor)| (name.as_str(), tensor))
-        .collect()
 }
 
 /// How weights are rounded.

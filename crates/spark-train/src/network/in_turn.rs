@@ -13,38 +13,15 @@
 use std::collections::BTreeSet;
 
 use spark_onnx::{Model, RunOptions};
-use spark_onnx_graph::graph::{Graph, StaticGraph, ValueId};
-use spark_onnx_graph::{DType, ModelError, Tensor};
+use spark_onnx_graph::graph::{Graph, ValueId};
+use spark_onnx_graph::{ModelError, Tensor};
 
 use super::batch::with_free_batch;
-use super::deployment::lent;
+use super::inputs::{Named, is_float, lent};
 use crate::exact::in_f32;
 
 /// What a value may differ by between batches, for a largest magnitude of 1: other kernels add up in another order.
 const MOST_OFF: f32 = 1e-3;
-
-type Named = Vec<(String, Tensor)>;
-
-/// Inputs of the bound shapes: floats within 1 of zero, zeros of other types.
-pub(super) fn made_up(bound: &StaticGraph) -> Result<Named, ModelError> {
-    let mut made = Vec::new();
-    for &id in bound.inputs() {
-        let value = bound.value(id);
-        let (dtype, shape) = (value.ty.dtype, value.ty.shape.clone());
-        let n = shape.iter().product();
-        let numbers = (0..n).map(|i: usize| (i.wrapping_mul(7919) % 2003) as f64 / 1001.0 - 1.0);
-        let tensor = match is_float(dtype) {
-            true => Tensor::from_f64(dtype, shape, numbers.collect())?,
-            false => Tensor::zeros(dtype, shape)?,
-        };
-        made.push((value.name.clone(), tensor));
-    }
-    Ok(made)
-}
-
-fn is_float(dtype: DType) -> bool {
-    matches!(dtype, DType::F32 | DType::F64 | DType::F16 | DType::BF16)
-}
 
 /// Other numbers of the same shapes: half as large, the last first.
 fn another(made: &Named) -> Result<Named, ModelError> {

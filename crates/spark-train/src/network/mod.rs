@@ -17,6 +17,7 @@ mod dropped;
 mod formed;
 mod head;
 mod in_turn;
+mod inputs;
 mod layer;
 mod layers;
 mod normalized;

@@ -117,6 +117,7 @@ fn gradients_pass_over_rounded_activations_but_not_over_what_is_clipped() {
             axis: -1,
             together: 1,
             scale,
+            len: None,
         };
         super::by(op, &[&x], &dy, 0)
     };

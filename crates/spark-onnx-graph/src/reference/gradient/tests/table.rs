@@ -30,6 +30,7 @@ fn forms() -> Vec<Form> {
         axis: -1,
         together: 1,
         scale: None,
+        len: None,
     };
     let more = [
         (Op::MaskedSoftmax(MaskedSoftmax), 1, DType::F32),
