@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use candle_core::{Device, Tensor, safetensors};
 use serde_json::Value;
-use sparkpilot::onnx::graph::{Dim, Graph, MatMul, Op};
+use sparkpilot::onnx::graph::{Dim, Graph, MatMul, Op, Reshape, Transpose};
 use sparkpilot::onnx::{DType, file};
 
 use super::tuning::made;
@@ -376,6 +376,49 @@ fn what_would_change_nothing_is_refused() {
         );
         assert!(!folder.path("run").exists(), "{options:?}");
     }
+}
+
+/// Frames that would share scales go through the network one at a time, or not at all.
+#[test]
+fn frames_that_would_share_scales_are_taken_one_at_a_time() {
+    let folder = Folder::new();
+    let mut graph = Graph::default();
+    let x = graph.add_input("desire", DType::F32, vec![Dim::Known(1), Dim::Known(32)]);
+    let shape = sparkpilot::onnx::Tensor::from_i64([3], vec![-1, 2, 16]).expect("fits");
+    let shape = graph.add_constant("shape", shape);
+    let halves = Op::Reshape(Reshape { allow_zero: false });
+    let y = graph.add_node("halves", halves, &[Some(x), Some(shape)]);
+    let turn = |graph: &mut Graph, name: &str, y| {
+        let turn = Transpose {
+            perm: Some(vec![1, 0, 2]),
+        };
+        graph.add_node(name, Op::Transpose(turn), &[Some(y)])
+    };
+    let y = turn(&mut graph, "turned", y);
+    let weight = sparkpilot::onnx::Tensor::from_f32([16, 4], spark_testing::numbers(64, 3));
+    let w = graph.add_constant("fc.weight", weight.expect("fits"));
+    let y = graph.add_node("fc", Op::MatMul(MatMul), &[Some(y), Some(w)]);
+    let y = turn(&mut graph, "outputs", y);
+    graph.outputs.push(y);
+    let model = folder.write("across.onnx", file::to_bytes(&graph).expect("is written"));
+    let paths = [model, frames(&folder)];
+    let activations = ["--qat", "fp4", "--qat-activations", "--dora-rank", "2"];
+    for (name, more) in [("dry", &["--dry-run"][..]), ("run", &[])] {
+        let refused = train(&paths, &folder.path(name), &[&activations, more].concat());
+        assert_eq!(refused.code, Some(2), "{}", refused.stderr);
+        let says = "`fc` does not read the frames of a batch one after the other";
+        assert!(refused.stderr.contains(says), "{}", refused.stderr);
+        assert!(
+            refused.stderr.contains("`--virtual-shards 3`"),
+            "{}",
+            refused.stderr
+        );
+    }
+    assert!(!folder.path("run").exists());
+    let one_by_one = [&activations[..], &["--virtual-shards", "3"]].concat();
+    let outcome = train(&paths, &folder.path("run"), &one_by_one);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    assert_eq!(of_run("eval", &folder.path("run")).code, Some(0));
 }
 
 #[test]

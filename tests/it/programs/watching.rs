@@ -98,6 +98,37 @@ fn rows_are_whole_and_there_up_to_the_last_second_when_the_program_is_killed() {
     }
 }
 
+/// A file that can grow no further, as on a full disk, ends with its last whole row.
+#[test]
+fn a_full_disk_leaves_no_half_of_a_row() {
+    let (posed, folder) = (pose(&GB10.repeat(3)), Folder::new());
+    let path = folder.path("looks.csv");
+    let watch = r#"trap '' XFSZ; ulimit -f 4; exec "$0" "$@""#;
+    let program = env!("CARGO_BIN_EXE_sparkpilot");
+    let outcome = Program::at(Path::new("/bin/sh"))
+        .args([
+            "-c",
+            watch,
+            program,
+            "monitor",
+            "--interval",
+            "10ms",
+            "--output",
+        ])
+        .args([&path])
+        .env("LD_LIBRARY_PATH", posed.directory())
+        .env("CUDA", "0")
+        .run();
+    assert_eq!(outcome.code, Some(5), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("looks.csv"), "{}", outcome.stderr);
+    let text = fs::read_to_string(&path).expect("is there");
+    assert!(text.ends_with('\n') && text.lines().count() > 1, "{text}");
+    let n_columns = cells(&Look::csv_header()).len();
+    for row in text.lines() {
+        assert_eq!(cells(row).len(), n_columns, "{row}");
+    }
+}
+
 #[test]
 fn without_a_gpu_the_machine_is_told_all_the_same() {
     let posed = pose(NO_DRIVER);

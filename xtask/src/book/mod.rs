@@ -24,6 +24,7 @@ mod runs;
 mod stage;
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use crate::build_and_test;
@@ -93,21 +94,67 @@ fn check(
     }
     let started = Instant::now();
     let mut totals = runs::Totals::default();
-    for path in pages::paths(workspace)? {
-        if wants(&path) {
-            let page = runs::Page::read(workspace, &path)?;
-            page.check(
-                programs,
-                &given,
-                &folder,
-                options.write,
-                &mut totals,
-                findings,
-            )?;
-        }
+    let paths = pages::paths(workspace)?.into_iter();
+    let paths: Vec<String> = paths.filter(|path| wants(path)).collect();
+    let check = |path: &str| -> Result<_, Error> {
+        let (mut totals, mut findings) = (runs::Totals::default(), Vec::new());
+        let page = runs::Page::read(workspace, path)?;
+        page.check(
+            programs,
+            &given,
+            &folder,
+            options.write,
+            &mut totals,
+            &mut findings,
+        )?;
+        Ok((totals, findings))
+    };
+    // Times that a page is given are those of a machine with nothing else to do.
+    let n_at_once = if options.write { 1 } else { 2 };
+    for checked in together(&paths, n_at_once, check) {
+        let (of_page, found) = checked?;
+        totals.add(of_page);
+        findings.extend(found);
     }
     println!("{totals} in {:.1} s", started.elapsed().as_secs_f64());
     Ok(totals.lacking())
+}
+
+/// Results of pages, in their order, up to the first error; so many pages at a time, as each has folders of its own and most
+/// commands keep one processor busy.
+fn together<T: Send>(
+    paths: &[String],
+    n_at_once: usize,
+    check: impl Fn(&str) -> Result<T, Error> + Sync,
+) -> Vec<Result<T, Error>> {
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut done = Vec::new();
+        loop {
+            let position = next.fetch_add(1, Ordering::Relaxed);
+            let Some(path) = paths.get(position) else {
+                return done;
+            };
+            let result = check(path);
+            if result.is_err() {
+                next.store(paths.len(), Ordering::Relaxed);
+            }
+            done.push((position, result));
+        }
+    };
+    let mut done = std::thread::scope(|scope| {
+        let others: Vec<_> = (1..n_at_once).map(|_| scope.spawn(work)).collect();
+        let mut done = work();
+        for other in others {
+            match other.join() {
+                Ok(others) => done.extend(others),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        done
+    });
+    done.sort_by_key(|(position, _)| *position);
+    done.into_iter().map(|(_, result)| result).collect()
 }
 
 fn build(workspace: &Workspace, findings: &mut Vec<Finding>) -> Result<(), Error> {

@@ -39,6 +39,14 @@ pub(super) struct Totals {
 }
 
 impl Totals {
+    /// Those of another page too.
+    pub(super) fn add(&mut self, other: Self) {
+        self.n_run += other.n_run;
+        self.n_not_run += other.n_not_run;
+        self.n_compared += other.n_compared;
+        self.lacking.extend(other.lacking);
+    }
+
     /// Blocks that need files that are not there.
     pub(super) fn lacking(self) -> LeftOut {
         self.lacking

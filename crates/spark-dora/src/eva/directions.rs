@@ -29,14 +29,15 @@ impl Directions {
     /// The first `count` of them, or as many as there are.
     pub(super) fn of(moments: &Moments, count: usize) -> Self {
         let columns = moments.columns();
-        let (scatter, of_means) = moments.scatter();
+        let scatter = moments.scatter();
         let total: f64 = (0..columns).map(|i| scatter[i * columns + i]).sum();
         let Eigen {
             values,
             mut vectors,
         } = largest(scatter, columns, count);
-        // Below this there is the rounding of sums and of means.
-        let bound = (total * f64::EPSILON + of_means) * columns as f64;
+        // Below this there is rounding: of the decomposition, and of sums of so many terms.
+        let terms = (moments.count() as f64).sqrt();
+        let bound = total * f64::EPSILON * (columns as f64 + terms);
         let count = count.min(columns);
         let count = values[..count].iter().take_while(|&&v| v > bound).count();
         vectors.truncate(count * columns);

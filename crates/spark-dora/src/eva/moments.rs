@@ -7,9 +7,9 @@
 //!          + (m - mean)(m - mean)^T n before / (before + n)            mean: of those before
 //! ```
 //!
-//! Nothing large is taken from something large: however far from zero the inputs are, or the first of them from the others, no digits
-//! are lost but those that the inputs themselves do not have. Each element is one chain of additions in the order of the inputs, so bits
-//! depend neither on how these are cut into batches nor on threads.
+//! No sum of squares is taken from another, so that inputs far from zero, or from the first of them, cost the scatter no digits; what
+//! inputs cost is the last bit of y. Each element is one chain of additions in the order of the inputs, so bits depend neither on how these
+//! are cut into batches nor on threads.
 //!
 //! Source: T. F. Chan, G. H. Golub, R. J. LeVeque, "Updating Formulae and a Pairwise Algorithm for Computing Sample Variances" (1979).
 
@@ -32,8 +32,6 @@ pub(super) struct Moments {
     triangle: Vec<Vec<f64>>,
     /// Inputs of the block that is not whole yet, from the origin.
     waiting: Vec<f64>,
-    /// The largest element of a block's mean, in size.
-    farthest: f64,
 }
 
 /// What a block adds.
@@ -42,7 +40,6 @@ struct Block {
     rows: Vec<f64>,
     mean: Vec<f64>,
     count: u64,
-    farthest: f64,
 }
 
 impl Moments {
@@ -54,7 +51,6 @@ impl Moments {
             mean: vec![0.0; columns],
             triangle: (1..=columns).map(|len| vec![0.0; len]).collect(),
             waiting: Vec::new(),
-            farthest: 0.0,
         }
     }
 
@@ -83,7 +79,6 @@ impl Moments {
                 add_products(triangle.collect(), &block.rows);
                 self.count += block.count;
                 self.mean = block.mean;
-                self.farthest = block.farthest;
             }
         }
     }
@@ -104,7 +99,6 @@ impl Moments {
         of_first.for_each(|(sum, first)| *sum = first + *sum / count as f64);
         let moved = inputs().flat_map(|y| y.iter().zip(&mean).map(|(y, mean)| y - mean));
         let mut rows: Vec<f64> = moved.collect();
-        let largest = mean.iter().fold(self.farthest, |most, m| most.max(m.abs()));
         let (before, own) = (self.count as f64, count as f64);
         if self.count > 0 && count > 0 {
             let all = before + own;
@@ -123,13 +117,11 @@ impl Moments {
             rows,
             mean,
             count: count as u64,
-            farthest: largest,
         }
     }
 
-    /// What the inputs vary around their mean, `[columns, columns]`, and what of each element of its diagonal may be rounding: of
-    /// the inputs from their means.
-    pub(super) fn scatter(&self) -> (Vec<f64>, f64) {
+    /// What the inputs vary around their mean, `[columns, columns]`.
+    pub(super) fn scatter(&self) -> Vec<f64> {
         let columns = self.columns();
         let block = self.block();
         let mut scatter = vec![0.0; columns * columns];
@@ -144,8 +136,7 @@ impl Moments {
                 scatter[j * columns + i] = scatter[i * columns + j];
             }
         }
-        let rounding = f64::EPSILON * block.farthest;
-        (scatter, self.count() as f64 * rounding * rounding)
+        scatter
     }
 }
 

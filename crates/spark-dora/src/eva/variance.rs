@@ -47,7 +47,7 @@ impl Default for EvaSettings {
 
 /// What is known of the inputs of layers, of which an adapter can begin.
 ///
-/// Takes `4 n^2` bytes for inputs of `n` elements, however many there are; layers that read the same share them
+/// Takes `4 n^2` bytes for inputs of `n` elements, and at most `512 n` more, however many there are; layers that read the same share them
 /// ([`ExplainedVariance::reads_as`]).
 ///
 /// # Examples

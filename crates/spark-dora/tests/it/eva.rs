@@ -741,3 +741,16 @@ fn a_first_input_far_from_the_others_costs_no_digits() {
         1e-2 * others.singular_values[1],
     );
 }
+
+/// Sums of twenty thousand terms round by more than those of a few: what that leaves is no direction, and would be whitened into a large one.
+#[test]
+fn rounding_of_many_terms_is_no_direction() {
+    for seed in 0..8 {
+        let draws = values(&random(&[20_000], 20 + seed));
+        let rows: Vec<[f64; 2]> = draws.iter().map(|a| [*a, 3.0 * a]).collect();
+        let rows: Vec<&[f64]> = rows.iter().map(|row| row.as_slice()).collect();
+        let mut variance = ExplainedVariance::new(EvaSettings::default()).unwrap();
+        variance.observe("fc", &matrix(&rows)).unwrap();
+        assert_eq!(variance.directions("fc", 2).unwrap().count(), 1, "{seed}");
+    }
+}

@@ -54,7 +54,7 @@ impl ActivationFormat {
 /// ```
 ///
 /// in f32, rounded to nearest, ties to even; what is beyond the largest number of a format becomes it. Blocks are of neighbours along
-/// `axis`, from its start. What is not finite is refused.
+/// `axis`, from its start. What is not finite is refused, and where `len` is given another number of elements.
 ///
 /// # Gradient
 ///

@@ -35,8 +35,8 @@ impl Operator for RoundedActivations {
             && len != wanted
         {
             return Err(op_error!(
-                "{len} elements, wanted the {wanted} of one run: those of several do not lie one after the other here, and would \
-                 share scales"
+                "{len} elements, wanted the {wanted} of one run: several lie across each other here and would share scales, \
+                 so that one is taken at a time"
             ));
         }
         one(x.dtype, x.shape)

@@ -238,6 +238,14 @@ fn what_is_not_finite_or_no_setting_is_refused() {
         let x = Tensor::from_f32(shape, values).expect("fits");
         let error = runner.run(&[("x", &x)]).unwrap_err().to_string();
         assert!(error.contains("inf at element 84007"), "{error}");
+        // Channels of a convolution lie innermost in memory.
+        let channels = network(&[2, 32, 2, 2], None, op(format, 1));
+        let mut runner = ModelRunner::from_graph(channels, &options).expect("plans");
+        let mut values = vec![1.0; 2 * 32 * 4];
+        values[128 + 3 * 4 + 2] = f32::NEG_INFINITY;
+        let x = Tensor::from_f32([2, 32, 2, 2], values).expect("fits");
+        let error = runner.run(&[("x", &x)]).unwrap_err().to_string();
+        assert!(error.contains("-inf at element 142"), "{error}");
         let one_run = RoundedActivations {
             len: Some(5),
             ..op(format, -1)

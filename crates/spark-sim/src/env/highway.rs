@@ -109,7 +109,7 @@ impl HighwayEnv {
             ^ ((world as u64) << 32 | (episode & 0xFFFF_FFFF)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         let mut highway = Highway::new(self.config.highway, seed)?;
         for agent in 0..self.config.n_agents {
-            highway.control(agent, 0.0);
+            highway.control(agent, 0.0)?;
         }
         Ok(World {
             highway,
@@ -217,7 +217,7 @@ impl VectorEnv for HighwayEnv {
                     // Where there is no room the car stays in its lane.
                     state.highway.change_lane(agent, change > 0.0);
                 }
-                state.highway.control(agent, acceleration);
+                state.highway.control(agent, acceleration)?;
             }
             state.highway.step(DT)?;
             state.step_idx += 1;

@@ -154,11 +154,30 @@ impl Highway {
     }
 
     /// Takes a car over: it accelerates as told (m/s^2) until told otherwise and changes lane only by [`Highway::change_lane`].
-    pub fn control(&mut self, car: usize, acceleration: f32) {
-        self.commands[car] = Command {
+    ///
+    /// # Errors
+    ///
+    /// [`SimError::OutOfRange`] for a car that there is not, and for an acceleration that is not finite.
+    pub fn control(&mut self, car: usize, acceleration: f32) -> Result<(), SimError> {
+        if !acceleration.is_finite() {
+            return Err(SimError::OutOfRange {
+                what: "acceleration of a car (m/s^2)",
+                got: acceleration.into(),
+                want: "a finite number",
+            });
+        }
+        let Some(command) = self.commands.get_mut(car) else {
+            return Err(SimError::OutOfRange {
+                what: "number of a car",
+                got: car as f64,
+                want: "below the number of cars",
+            });
+        };
+        *command = Command {
             acceleration,
             controlled: true,
         };
+        Ok(())
     }
 
     /// Lane, position along the ring (m), speed (m/s) of every car, by car.

@@ -138,6 +138,10 @@ fn mobil_leaves_a_slow_lane_unless_it_hurts_the_car_behind() {
 #[test]
 fn highway_traffic_flows_changes_lanes_and_never_collides() {
     let mut highway = Highway::new(HighwayConfig::default(), 5).expect("valid");
+    let n_cars = highway.config().n_cars;
+    for (car, acceleration) in [(n_cars, 0.0), (usize::MAX, 0.0), (0, f32::NAN)] {
+        assert!(highway.control(car, acceleration).is_err(), "{car}");
+    }
     for _ in 0..6000 {
         highway.step(0.1).expect("a valid step");
         assert!(highway.smallest_gap() > 0.0);

@@ -30,8 +30,8 @@ use spark_quant::scalar::MiniFormat;
 use spark_quant::{ExecutionPolicy, Quantizer, Recipe};
 
 use super::constant::{Operand, give};
-use super::in_turn;
-use super::inputs::{lent, made_up};
+use super::in_turn::{self, OneRun};
+use super::inputs::{Named, lent, made_up};
 use super::layers::{Form, Layer};
 use crate::error::{Result, TrainError};
 use crate::exact::in_f32;
@@ -52,15 +52,9 @@ struct Rounded {
     /// Nodes that the engine runs in it, with what they read in one run.
     nodes: BTreeMap<String, OneRun>,
     activations: Activations,
-}
-
-/// What a node reads in one run of the network.
-#[derive(Debug, Clone, Copy)]
-struct OneRun {
-    first_extent: usize,
-    len: usize,
-    /// Whether a batch of runs has them one after the other.
-    is_in_turn: bool,
+    /// Those of one run, which it was planned for.
+    inputs: Named,
+    options: RunOptions,
 }
 
 impl Deployment {
@@ -100,24 +94,16 @@ impl Deployment {
         if steps.is_empty() {
             return Err(TrainError::NoRounding { precision });
         }
-        let mut operands = BTreeMap::new();
-        for node in &graph.nodes {
-            if let (Some(x), true) = (node.inputs.first(), steps.contains(&node.name)) {
-                operands.extend(x.map(|x| (node.name.as_str(), x)));
-            }
-        }
-        let not_in_turn = in_turn::others(graph, operands.values().copied(), &made, &options)?;
         let mut nodes = BTreeMap::new();
         for node in bound.nodes() {
             let x = node.inputs.first().copied().flatten();
-            let (Some(x), Some(operand)) = (x, operands.get(node.name.as_str())) else {
+            let (Some(x), true) = (x, steps.contains(&node.name)) else {
                 continue;
             };
             let shape = &bound.value(x).ty.shape;
             let run = OneRun {
                 first_extent: shape.first().copied().unwrap_or(1),
                 len: shape.iter().product(),
-                is_in_turn: !not_in_turn.contains(&graph.value(*operand).name),
             };
             nodes.insert(node.name.clone(), run);
         }
@@ -126,6 +112,8 @@ impl Deployment {
                 precision,
                 nodes,
                 activations: Activations::Exact,
+                inputs: made.clone(),
+                options: options.clone(),
             }),
         };
         deployment.hold_against_engine(graph, precision, &inputs, &options)?;
@@ -171,9 +159,10 @@ impl Deployment {
 
     /// The same network with activations that enter layers of that format as they are, or rounded as the engine rounds them in a run of inputs of
     /// the shapes that it was planned for: where a batch has more samples than those, each such run has a scale of its own. That takes what a layer
-    /// reads of the runs one after the other. Where it is not so, as behind a Transpose that puts another axis before the batch's, the network
-    /// of training takes the shapes that it was planned for and no others: a batch is [`TrainError::Model`]. A network whose weights stay as
-    /// they are has its activations so too.
+    /// reads of the runs one after the other, which adapting a network finds out by running it. Where it is not so, as behind a Transpose that
+    /// puts another axis before the batch's, the network of training takes the shapes that it was planned for and no others: a batch is
+    /// [`TrainError::Model`], and [`AdaptedNetwork::layers_without_batches`](super::AdaptedNetwork::layers_without_batches) names the layers.
+    /// A network whose weights stay as they are has its activations so too.
     #[must_use]
     pub fn with_activations(mut self, activations: Activations) -> Self {
         if let Some(rounded) = &mut self.rounded {
@@ -206,6 +195,12 @@ impl Deployment {
             Precision::Fp4 => ActivationFormat::Nvfp4,
             _ => ActivationFormat::E4m3,
         };
+        let read = layers.iter().flat_map(|layer| &layer.nodes);
+        let read = read.filter_map(|&position| {
+            let node = &graph.nodes[position];
+            Some((node.inputs[0]?, *rounded.nodes.get(&node.name)?))
+        });
+        let across = in_turn::others(graph, read.collect(), &rounded.inputs, &rounded.options);
         let mut names: BTreeSet<String> = graph.values.iter().map(|v| v.name.clone()).collect();
         let mut made: BTreeMap<(ValueId, i64, usize), ValueId> = BTreeMap::new();
         for layer in layers {
@@ -236,7 +231,7 @@ impl Deployment {
                     axis,
                     together,
                     scale: None,
-                    len: (!run.is_in_turn).then_some(run.len),
+                    len: across.contains(&x).then_some(run.len),
                 };
                 operands.insert(position, RoundedOperand { op, x, to });
             }

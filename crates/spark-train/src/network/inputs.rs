@@ -14,17 +14,14 @@ pub(super) fn made_up(bound: &StaticGraph) -> Result<Named, ModelError> {
         let (dtype, shape) = (value.ty.dtype, value.ty.shape.clone());
         let n = shape.iter().product();
         let numbers = (0..n).map(|i: usize| (i.wrapping_mul(7919) % 2003) as f64 / 1001.0 - 1.0);
-        let tensor = match is_float(dtype) {
+        let is_float = matches!(dtype, DType::F32 | DType::F64 | DType::F16 | DType::BF16);
+        let tensor = match is_float {
             true => Tensor::from_f64(dtype, shape, numbers.collect())?,
             false => Tensor::zeros(dtype, shape)?,
         };
         made.push((value.name.clone(), tensor));
     }
     Ok(made)
-}
-
-pub(super) fn is_float(dtype: DType) -> bool {
-    matches!(dtype, DType::F32 | DType::F64 | DType::F16 | DType::BF16)
 }
 
 /// Tensors as sessions are lent them.

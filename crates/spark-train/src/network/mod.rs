@@ -131,6 +131,8 @@ pub struct AdaptedNetwork {
     activations: Activations,
     /// Values that the graph of training has in common with the other.
     n_common_values: usize,
+    /// Names of layers whose operands are rounded in one run at a time alone.
+    without_batches: Vec<String>,
 }
 
 impl fmt::Debug for AdaptedNetwork {
@@ -223,6 +225,11 @@ impl AdaptedNetwork {
             }
         }
         let operands = deployment.operands(&mut batched, &layers);
+        let is_alone = |node: &usize| operands.get(node).is_some_and(|it| it.op.len.is_some());
+        let alone = layers
+            .iter()
+            .filter(|layer| layer.nodes.iter().any(is_alone));
+        let without_batches = alone.map(|layer| layer.name.clone()).collect();
         let n_common_values = batched.values.len();
         let drops = adapter.config().lora_dropout != 0.0;
         let dropping = match drops {
@@ -245,6 +252,7 @@ impl AdaptedNetwork {
             precision: deployment.precision(),
             activations: deployment.activations(),
             n_common_values,
+            without_batches,
         })
     }
 
@@ -271,6 +279,12 @@ impl AdaptedNetwork {
     pub(crate) fn pass(&self) -> Option<&str> {
         let (graph, pass) = self.dropping.as_ref()?;
         Some(graph.value(*pass).name.as_str())
+    }
+
+    /// Layers for which the network takes one run at a time, though [its graph](AdaptedNetwork::graph) is one for any number of samples: what
+    /// they read is [rounded](Deployment::with_activations), and the samples of a batch would share scales.
+    pub fn layers_without_batches(&self) -> &[String] {
+        &self.without_batches
     }
 
     /// The variables, their files and sizes.

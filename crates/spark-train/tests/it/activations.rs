@@ -9,7 +9,7 @@ use spark_dora::{Biases, DoraConfig, Init};
 use spark_onnx::precision::Activations;
 use spark_onnx::{Model, Precision, RunOptions};
 use spark_onnx_graph::graph::{
-    ActivationFormat, Dim, Gemm, Graph, MatMul, Op, Reshape, Transpose, ValueId,
+    ActivationFormat, Binary, Cast, Dim, Gemm, Graph, MatMul, Op, Reshape, Transpose, ValueId,
 };
 use spark_onnx_graph::{DType, Tensor};
 use spark_testing::numbers;
@@ -246,6 +246,43 @@ fn samples_that_lie_across_each_other_are_no_batch() {
             why.contains("384 elements, wanted the 128 of one run"),
             "{why}"
         );
+    }
+}
+
+/// Pictures in bytes give as many rows as one sees, alike where the picture is zero; turned, rows of two samples lie side by side.
+#[test]
+fn samples_of_bytes_that_lie_across_each_other_are_found() {
+    for is_turned in [true, false] {
+        let mut graph = Graph::default();
+        let x = graph.add_input("x", DType::U8, known(&[1, 4, 32]));
+        let cast = Op::Cast(Cast { to: DType::F32 });
+        let mut y = graph.add_node("numbers", cast, &[Some(x)]);
+        if is_turned {
+            let turn = Transpose {
+                perm: Some(vec![1, 0, 2]),
+            };
+            y = graph.add_node("turned", Op::Transpose(turn), &[Some(y)]);
+        }
+        let rows = Tensor::from_f64(DType::I64, [2], vec![-1.0, 32.0]).expect("fits");
+        let rows = graph.add_constant("rows", rows);
+        y = graph.add_node(
+            "flat",
+            Op::Reshape(Reshape { allow_zero: false }),
+            &[Some(y), Some(rows)],
+        );
+        // One channel beside which all others are small.
+        let scale = (0..32).map(|i| if i == 5 { 1e4 } else { 1e-2 }).collect();
+        let scale = graph.add_constant("scale", Tensor::from_f32([32], scale).expect("fits"));
+        y = graph.add_node("scaled", Op::Binary(Binary::Mul), &[Some(y), Some(scale)]);
+        let w = Tensor::from_f32([32, 8], numbers(32 * 8, 3)).expect("fits");
+        let w = graph.add_constant("fc.weight", w);
+        y = graph.add_node("y", Op::MatMul(MatMul), &[Some(y), Some(w)]);
+        graph.outputs.push(y);
+        let deployment = deployment(&graph, Precision::Fp8, Activations::Quantised);
+        let config = DoraConfig::builder(2).build().expect("settings");
+        let network = AdaptedNetwork::deployed(graph, config, &deployment).expect("is adapted");
+        let found: &[&str] = if is_turned { &["fc"] } else { &[] };
+        assert_eq!(network.layers_without_batches(), found);
     }
 }
 

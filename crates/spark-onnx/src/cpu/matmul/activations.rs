@@ -11,7 +11,7 @@ use super::rounded_operand::{RoundedOperand, behind};
 use crate::Precision;
 use crate::cpu::prepared::{Context, Kernel, PreparedStep, Problem, StepError};
 use crate::graph::ActivationFormat;
-use crate::plan::RoundedActivationsStep;
+use crate::plan::{RoundedActivationsStep, View};
 use crate::precision::Activations;
 use crate::precision::recipes::GemmRecipes;
 
@@ -52,6 +52,18 @@ impl Kernel<RoundedActivationsStep> for RoundedActivations {
     }
 }
 
+/// The error of an element that is known by its place in memory, with its place in the tensor.
+fn in_order(error: QuantError, y: &View) -> QuantError {
+    let QuantError::NotFinite { index, value } = error else {
+        return error;
+    };
+    let index = y.axes.iter().fold(0, |before, axis| {
+        let extent = axis.extent.max(1);
+        before * extent + index / axis.stride.unsigned_abs().max(1) % extent
+    });
+    QuantError::NotFinite { index, value }
+}
+
 impl PreparedStep for RoundedActivations {
     fn run(&self, c: &Context<'_>) -> Result<(), StepError> {
         let (Some(rounding), channels) = (&self.rounding, self.channels) else {
@@ -71,7 +83,10 @@ impl PreparedStep for RoundedActivations {
                     x.0.wrapping_add((first + pixel) * channels)
                 })
             };
-            rounded.map_err(|error| StepError::Quantise(behind(error, first * channels)))?;
+            rounded.map_err(|error| {
+                let error = behind(error, first * channels);
+                StepError::Quantise(in_order(error, &self.step.y))
+            })?;
             first += part;
         }
         Ok(())

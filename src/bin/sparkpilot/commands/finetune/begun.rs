@@ -45,6 +45,7 @@ pub(crate) fn begun(
     run: &Run,
     material: &Material,
     voice: Voice,
+    resumes: bool,
 ) -> Result<AdaptedNetwork, Box<dyn Error>> {
     if run.options.init != Some(InitOf::Eva) {
         return Ok(network);
@@ -81,7 +82,9 @@ pub(crate) fn begun(
     let mut network =
         AdaptedNetwork::deployed(material.graph.clone(), ranks, &material.deployment)?;
     let begun = network.begin(&mut variance)?;
-    if begun.layers.iter().all(|layer| layer.directions == 0) {
+    let is_still = begun.layers.iter().all(|layer| layer.directions == 0);
+    // A run that somebody has begun so goes on.
+    if is_still && !resumes {
         let of = counted(n, "frame");
         return usage(&format!(
             "--init eva: what linear layers read does not vary in {of}, and says nothing of how to begin; there are {} to train on",
@@ -118,7 +121,7 @@ fn described(begun: &Begun, n: usize) -> String {
     let still: Vec<&str> = still.map(|layer| layer.name.as_str()).collect();
     if !still.is_empty() {
         line += &format!(
-            "; what {} reads does not vary, which begins at random",
+            "; at random, as what they read does not vary: {}",
             still.join(", ")
         );
     }

@@ -11,8 +11,8 @@ use sparkpilot::onnx::graph::{Dim, Graph, Node, Op};
 use sparkpilot::onnx::precision::Activations;
 use sparkpilot::onnx::{Precision, RunOptions, Tensor};
 use sparkpilot::train::{
-    AdaptedNetwork, Deployment, OutputHeads, SampleRange, Samples, StoredSamples, digest,
-    driving_heads, layers,
+    AdaptedNetwork, Deployment, LayerSummary, OutputHeads, SampleRange, Samples, StoredSamples,
+    digest, driving_heads, layers,
 };
 
 use super::calibrated;
@@ -154,19 +154,6 @@ impl Material {
     /// The network under a new adapter.
     pub(crate) fn adapted(&self, run: &Run) -> Result<AdaptedNetwork, Box<dyn Error>> {
         let options = &run.options;
-        let network = self.adapted_by(options)?;
-        if options.biases.is_some() {
-            let adapter = network.adapter();
-            let all = layers(&self.graph).into_iter();
-            let n = all.filter(|layer| adapter.bias(&layer.name).is_some());
-            if n.count() == 0 {
-                return no_bias(&self.graph);
-            }
-        }
-        Ok(network)
-    }
-
-    fn adapted_by(&self, options: &Options) -> Result<AdaptedNetwork, Box<dyn Error>> {
         let rank = options.dora_rank;
         let config = DoraConfig::builder(rank)
             .alpha(options.dora_alpha.unwrap_or(rank as f64))
@@ -225,6 +212,19 @@ impl Material {
         )?)
     }
 
+    /// Refuses biases that are to be trained beside an adapter where it has none.
+    pub(crate) fn check_biases(
+        &self,
+        run: &Run,
+        network: &AdaptedNetwork,
+    ) -> Result<(), Box<dyn Error>> {
+        let is_biased = |layer: &LayerSummary| network.adapter().bias(&layer.name).is_some();
+        match run.options.biases {
+            Some(_) if !layers(&self.graph).iter().any(is_biased) => no_bias(&self.graph),
+            _ => Ok(()),
+        }
+    }
+
     /// The run's adapter on the network.
     pub(crate) fn opened(&self, run: &Run) -> Result<AdaptedNetwork, Box<dyn Error>> {
         opened(run, self.graph.clone(), &self.deployment)
@@ -237,7 +237,7 @@ impl Material {
 }
 
 /// Refuses biases of layers that have none.
-fn no_bias(graph: &Graph) -> Result<AdaptedNetwork, Box<dyn Error>> {
+fn no_bias<T>(graph: &Graph) -> Result<T, Box<dyn Error>> {
     let all = layers(graph);
     let n = all.iter().filter(|layer| layer.has_bias).count();
     let what = "a bias is one number in f32 for each output";
@@ -246,7 +246,7 @@ fn no_bias(graph: &Graph) -> Result<AdaptedNetwork, Box<dyn Error>> {
             "--biases: none of the {} layers has a bias; {what}",
             all.len()
         ),
-        n => format!("--biases: no adapted layer has a bias, {n} others have; {what}"),
+        n => format!("--biases: no adapted layer has a bias ({n} of the others); {what}"),
     })
 }
 

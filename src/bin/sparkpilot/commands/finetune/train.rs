@@ -55,8 +55,10 @@ pub(crate) fn begin(train: Train, mut ranks: Ranks) -> Result<ExitCode, Box<dyn 
     }
     let mut network = material.adapted(&run)?;
     check(&network, &run)?;
+    material.check_biases(&run, &network)?;
+    check_batches(&run, &network)?;
     if !train.dry_run {
-        network = begun(network, &run, &material, voice)?;
+        network = begun(network, &run, &material, voice, false)?;
     }
     voice.say(format_args!("{}", described_for_steps(network.adapter())));
     voice.say(format_args!("{}", described_heads(&material.heads)));
@@ -91,6 +93,18 @@ pub(crate) fn begin(train: Train, mut ranks: Ranks) -> Result<ExitCode, Box<dyn 
         run.forget();
     }
     trained
+}
+
+/// Refuses several frames at once for a network that takes one, before anything is written.
+fn check_batches(run: &Run, network: &AdaptedNetwork) -> Result<(), Box<dyn Error>> {
+    match network.layers_without_batches() {
+        [layer, ..] if run.options.frames_at_once() > 1 => usage(&format!(
+            "--qat-activations: `{layer}` does not read the frames of a batch one after the other, so that they would share scales; \
+             with `--virtual-shards {}` they go through the network one at a time",
+            run.options.batch_size
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// What steps of whole batches leave over of each epoch.
@@ -132,7 +146,7 @@ pub(crate) fn resume(resume: &Resume, mut ranks: Ranks) -> Result<ExitCode, Box<
     material.calibrate(&run, !voice.is_first)?;
     let network = material.adapted(&run)?;
     run.hold_against(&material.frames()?, &network.fingerprint())?;
-    let network = begun(network, &run, &material, voice)?;
+    let network = begun(network, &run, &material, voice, true)?;
     ranks.agree(&run, &material, &network)?;
     voice.say(format_args!("{}", described_for_steps(network.adapter())));
     drop(words);

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::error::Error;
 use std::fmt::Write as _;
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -64,20 +64,17 @@ impl Lines {
     }
 
     fn watch(&self, companions: &Companions) -> Result<Option<u8>, Box<dyn Error>> {
-        let mut out: Box<dyn Write> = match &self.output {
-            Some(path) if !output::is_stdout(path) => {
-                Box::new(File::create(path).map_err(about(path))?)
-            }
-            _ => Box::new(io::stdout()),
+        let mut out = match &self.output {
+            Some(path) if !output::is_stdout(path) => Out::File {
+                file: File::create(path).map_err(about(path))?,
+                len: 0,
+            },
+            _ => Out::Stdout,
         };
         let file = self.output.clone().filter(|path| !output::is_stdout(path));
         let place = file.unwrap_or_else(|| "stdout".into());
         let mut looker = Looker::open();
-        // Whole lines, in one write each; nothing of this program holds them back.
-        let mut write = |text: &str| -> io::Result<()> {
-            out.write_all(text.as_bytes())?;
-            out.flush()
-        };
+        let mut write = |text: &str| out.write(text);
         if self.form == Form::Csv {
             write(&Look::csv_header()).map_err(about(&place))?;
         }
@@ -117,6 +114,38 @@ impl Lines {
             write(&summary).map_err(about(&place))?;
         }
         Ok(exit_code)
+    }
+}
+
+/// Where lines go.
+enum Out {
+    Stdout,
+    /// With the length of the whole lines in it.
+    File {
+        file: File,
+        len: u64,
+    },
+}
+
+impl Out {
+    /// Whole lines, in one write; nothing of this program holds them back.
+    fn write(&mut self, text: &str) -> io::Result<()> {
+        match self {
+            Self::Stdout => {
+                let mut stdout = io::stdout();
+                stdout.write_all(text.as_bytes())?;
+                stdout.flush()
+            }
+            Self::File { file, len } => {
+                if let Err(error) = file.write_all(text.as_bytes()) {
+                    // A full disk has taken half of a line. What is no file has no end to be cut off.
+                    let _ = file.set_len(*len);
+                    return Err(error);
+                }
+                *len += text.len() as u64;
+                Ok(())
+            }
+        }
     }
 }
 

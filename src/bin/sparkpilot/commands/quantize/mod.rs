@@ -9,7 +9,7 @@
 mod weights;
 
 use std::error::Error;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::ValueEnum;
@@ -113,8 +113,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
     }
     for file in arguments.json.iter().chain(&arguments.plot) {
         // In a folder that is made before it.
+        let whole = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let folder = arguments.output.as_deref();
-        let is_in_folder = folder.is_some_and(|to| file.parent() == Some(to) && !to.exists());
+        let is_in_folder = folder
+            .is_some_and(|to| !to.exists() && whole(file).parent() == Some(whole(to).as_path()));
         if !is_in_folder {
             place::file(file)?;
         }

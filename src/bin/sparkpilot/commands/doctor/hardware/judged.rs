@@ -3,7 +3,7 @@
 use sparkpilot::hal::cpu::format_cpu_list;
 use sparkpilot::hal::doctor::{Facts, Report, Severity, Verdict};
 use sparkpilot::hal::gpu::CudaAttribute;
-use sparkpilot::hal::{Gpu, PlatformKind, Precision, Reading};
+use sparkpilot::hal::{Gpu, Machine, PlatformKind, Precision, Reading};
 
 use super::item::{Item, Part, State};
 
@@ -112,12 +112,20 @@ fn by_checks(report: &Report, part: Part, what: &'static str, ids: &[&str]) -> I
     item(part, what, state, said.join("; "))
 }
 
+/// Why there is no GPU to look at: a record of a few files does not say that there is none.
+fn no_gpu(machine: &Machine) -> &'static str {
+    match machine.gpus_unknown {
+        Some(_) => "unknown whether there is an NVIDIA GPU",
+        None => "no NVIDIA GPU",
+    }
+}
+
 fn name(facts: &Facts) -> Item {
     const WHAT: &str = "the driver tells its name and compute capability, those of the machine";
     let machine = &facts.machine;
     let part = Part::Environment;
     let Some(gpu) = machine.best_gpu() else {
-        return item(part, WHAT, State::NotHere, "no NVIDIA GPU");
+        return item(part, WHAT, State::NotHere, no_gpu(machine));
     };
     let (name, compute) = match (&gpu.name, &gpu.compute_capability) {
         (Reading::Value(name), Reading::Value(compute)) => (name, compute),
@@ -216,7 +224,7 @@ fn memory(facts: &Facts) -> Item {
     const WHAT: &str = "memory is told, of a GPU without its own the machine's";
     let part = Part::Monitoring;
     match facts.machine.best_gpu().map(|gpu| &gpu.memory) {
-        None => item(part, WHAT, State::NotHere, "no NVIDIA GPU"),
+        None => item(part, WHAT, State::NotHere, no_gpu(&facts.machine)),
         Some(Reading::Value(memory)) => item(part, WHAT, State::Done, memory.to_string()),
         Some(other) => item(part, WHAT, State::NotHere, other.to_string()),
     }
