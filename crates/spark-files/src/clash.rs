@@ -1,7 +1,7 @@
 //! Whether two paths are one file, asked before one is written over the other.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 /// An output in the place of an input or of another output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,10 +64,32 @@ impl Target {
                 return Some(Self::File { device, inode });
             }
         }
-        let folder = path
-            .parent()
-            .filter(|folder| !folder.as_os_str().is_empty());
-        let folder = fs::canonicalize(folder.unwrap_or(Path::new("."))).ok()?;
-        Some(Self::Path(folder.join(path.file_name()?)))
+        place(path, MOST_LINKS).map(Self::Path)
     }
+}
+
+/// As many links as Linux follows.
+const MOST_LINKS: u32 = 40;
+
+/// Where a file would be made whose folders may not be there yet: they are made first, and a link that leads nowhere leads there then.
+fn place(path: &Path, links: u32) -> Option<PathBuf> {
+    let path = std::path::absolute(path).ok()?;
+    for ancestor in path.ancestors() {
+        let rest = path.strip_prefix(ancestor).ok()?;
+        if let Ok(mut place) = fs::canonicalize(ancestor) {
+            for component in rest.components() {
+                match component {
+                    Component::Normal(name) => place.push(name),
+                    Component::ParentDir => _ = place.pop(),
+                    _ => {}
+                }
+            }
+            return Some(place);
+        }
+        if let Ok(target) = fs::read_link(ancestor) {
+            let to = ancestor.parent()?.join(target).join(rest);
+            return place(&to, links.checked_sub(1)?);
+        }
+    }
+    None
 }

@@ -347,3 +347,20 @@ fn a_large_folder_is_looked_at_in_part() {
     let removed: Vec<usize> = (0..3).map(removed).collect();
     assert_eq!(removed, [10_000, 200, 0]);
 }
+
+/// A folder that is made later, and a link whose end is not there yet.
+#[test]
+fn outputs_clash_in_folders_that_are_not_there_yet() {
+    let folder = folder();
+    let new = folder.path().join("new");
+    let (model, again) = (new.join("model"), new.join("sub/../model"));
+    assert!(clash([], [&*model, &*again]).is_some());
+    assert!(clash([], [&*new, &*new.join("other/..")]).is_some());
+    assert!(clash([], [&*model, &*new.join("other")]).is_none());
+    let link = folder.path().join("link");
+    symlink("new/model", &link).expect("a link");
+    assert!(clash([], [&*model, &*link]).is_some());
+    let round = folder.path().join("round");
+    symlink("round", &round).expect("a link");
+    assert!(clash([], [&*model, &*round]).is_none());
+}

@@ -71,6 +71,14 @@ fn a_report_lies_in_the_folder_of_its_checkpoint_or_elsewhere() {
         "{}",
         refused.stderr
     );
+    for name in ["new/model.safetensors", "new/config.json"] {
+        let refused = of(&new, &path(name), 2);
+        assert!(
+            refused.stderr.contains("which is written"),
+            "{}",
+            refused.stderr
+        );
+    }
     assert!(!folder.path("new").exists());
     of(&new, &report, 0);
     for name in ["new/report.json", "new/model.safetensors"] {

@@ -84,10 +84,13 @@ impl Deployment {
         let options = options.with_activations(Activations::Exact);
         let apart = layers_apart(graph);
         let bound = bind(&apart, input_shapes)?;
-        let made = made_up(&bound)?;
-        let inputs = lent(&made);
+        let mut made = made_up(&bound, true)?;
         let mut session = Model::from_graph(apart, &options)?.session();
-        session.run(&inputs)?;
+        if session.run(&lent(&made)).is_err() {
+            made = made_up(&bound, false)?;
+            session.run(&lent(&made))?;
+        }
+        let inputs = lent(&made);
         let steps = session.steps().into_iter();
         let steps = steps.filter(|step| step.precision == precision);
         let steps: BTreeSet<String> = steps.map(|step| step.name).collect();
@@ -182,8 +185,8 @@ impl Deployment {
         rounded.map_or(Activations::Exact, |rounded| rounded.activations)
     }
 
-    /// What the layers of a graph read rounded, by their nodes. The graph gets the values, and whoever writes its nodes anew the operators.
-    pub(super) fn operands(&self, graph: &mut Graph, layers: &[Layer]) -> Operands {
+    /// What nodes of that format read rounded, layers or not. The graph gets the values, and whoever writes its nodes anew the operators.
+    pub(super) fn operands(&self, graph: &mut Graph) -> Operands {
         let mut operands = Operands::new();
         let Some(rounded) = &self.rounded else {
             return operands;
@@ -195,46 +198,45 @@ impl Deployment {
             Precision::Fp4 => ActivationFormat::Nvfp4,
             _ => ActivationFormat::E4m3,
         };
-        let read = layers.iter().flat_map(|layer| &layer.nodes);
-        let read = read.filter_map(|&position| {
-            let node = &graph.nodes[position];
-            Some((node.inputs[0]?, *rounded.nodes.get(&node.name)?))
+        let read = graph.nodes.iter().filter_map(|node| {
+            let run = rounded.nodes.get(&node.name)?;
+            Some((node.inputs.first().copied().flatten()?, *run))
         });
         let across = in_turn::others(graph, read.collect(), &rounded.inputs, &rounded.options);
         let mut names: BTreeSet<String> = graph.values.iter().map(|v| v.name.clone()).collect();
         let mut made: BTreeMap<(ValueId, i64, usize), ValueId> = BTreeMap::new();
-        for layer in layers {
-            let axis = match layer.form {
-                Form::Linear { .. } => -1,
-                Form::Conv(_) => 1,
+        for position in 0..graph.nodes.len() {
+            let node = &graph.nodes[position];
+            let x = node.inputs.first().copied().flatten();
+            let (Some(&run), Some(x)) = (rounded.nodes.get(&node.name), x) else {
+                continue;
             };
-            for &position in &layer.nodes {
-                let node = &graph.nodes[position];
-                let (Some(run), Some(x)) = (rounded.nodes.get(&node.name), node.inputs[0]) else {
-                    continue;
-                };
-                let together = run.first_extent.max(1);
-                let to = *made.entry((x, axis, together)).or_insert_with(|| {
-                    let mut name = format!("{}.rounded", graph.value(x).name);
-                    while !names.insert(name.clone()) {
-                        name.push('_');
-                    }
-                    graph.add_value(Value {
-                        name,
-                        dtype: None,
-                        shape: None,
-                        constant: None,
-                    })
-                });
-                let op = RoundedActivations {
-                    format,
-                    axis,
-                    together,
-                    scale: None,
-                    len: across.contains(&x).then_some(run.len),
-                };
-                operands.insert(position, RoundedOperand { op, x, to });
-            }
+            let axis = match &node.op {
+                Op::Conv(_) => 1,
+                Op::Gemm(gemm) if gemm.trans_a => 0,
+                _ => -1,
+            };
+            let together = run.first_extent.max(1);
+            let to = *made.entry((x, axis, together)).or_insert_with(|| {
+                let mut name = format!("{}.rounded", graph.value(x).name);
+                while !names.insert(name.clone()) {
+                    name.push('_');
+                }
+                graph.add_value(Value {
+                    name,
+                    dtype: None,
+                    shape: None,
+                    constant: None,
+                })
+            });
+            let op = RoundedActivations {
+                format,
+                axis,
+                together,
+                scale: None,
+                len: across.contains(&x).then_some(run.len),
+            };
+            operands.insert(position, RoundedOperand { op, x, to });
         }
         operands
     }

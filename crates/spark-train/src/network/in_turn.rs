@@ -9,13 +9,16 @@
 //! Shapes do not tell: two axes in the wrong order may have been flattened into the first. So the network is run, three times by one
 //! plan, whose numbers are the same to the last bit where nothing that they hang on has changed.
 //!
-//! What is not seen: values that hang on nothing which differs between the two runs, as behind rectifiers that are zero in both; and
-//! halves of rows that are alike.
+//! What no run moves says nothing of its order, unless its halves are the same and the rows of each differ: it counts as across. Whole
+//! numbers may be indices: of each input as large ones are taken as the network takes.
+//!
+//! What is not seen: values that these inputs do not reach, as behind a comparison with numbers that are never there; an order that
+//! is right for two runs and for no other number.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use spark_onnx::{Model, RunOptions};
-use spark_onnx_graph::graph::{Graph, ValueId};
+use spark_onnx_graph::graph::{Dim, Graph, ValueId};
 use spark_onnx_graph::{DType, ModelError, Tensor};
 
 use super::inputs::{Named, lent};
@@ -48,9 +51,7 @@ pub(super) fn others(
     if wanted.is_empty() {
         return BTreeSet::new();
     }
-    // Whole numbers may be indices, of which only zero is always there.
-    let results = batches(&graph, one, true, options);
-    let Ok(results) = results.or_else(|_| batches(&graph, one, false, options)) else {
+    let Ok(results) = batches(&graph, one, options) else {
         return wanted.into_keys().collect();
     };
     let mut found = BTreeSet::new();
@@ -67,61 +68,83 @@ pub(super) fn others(
     found
 }
 
+/// Whole numbers are below the first of these that the network takes: 0 is always an index.
+const BELOW: [usize; 4] = [256, 8, 2, 1];
+
 /// Outputs of the batches (a, b), (b, b) and (a, a).
 fn batches(
     graph: &Graph,
     one: &Named,
-    varies_indices: bool,
     options: &RunOptions,
 ) -> Result<[Vec<Tensor>; 3], ModelError> {
     let model = Model::from_graph(graph.clone(), &in_f32(options))?;
     let mut session = model.session();
-    let mut run = |of: [bool; 2]| -> Result<Vec<Tensor>, ModelError> {
-        let inputs = one.iter().map(|(name, tensor)| {
-            let parts = of
-                .map(|is_other| numbers(tensor, is_other && (varies_indices || !is_index(tensor))));
+    let mut run = |below: &[usize], of: [bool; 2]| -> Result<Vec<Tensor>, ModelError> {
+        let mut inputs = Named::new();
+        for ((name, tensor), &below) in one.iter().zip(below) {
             let mut shape = tensor.shape().to_vec();
-            if let Some(first) = shape.first_mut() {
-                *first *= 2;
-            }
-            // A scalar has no room for two.
-            let both = Tensor::from_f64(tensor.dtype(), shape, parts.concat())?;
-            Ok((name.clone(), both))
-        });
-        let inputs = inputs.collect::<Result<Named, ModelError>>()?;
+            let both = match (shape.first_mut(), is_batched(graph, name)) {
+                (Some(first), true) => {
+                    *first *= 2;
+                    of.map(|is_other| numbers(tensor, is_other, below)).concat()
+                }
+                _ => numbers(tensor, false, below),
+            };
+            inputs.push((name.clone(), Tensor::from_f64(tensor.dtype(), shape, both)?));
+        }
         let results = session.run(&lent(&inputs))?;
         Ok(results.into_iter().map(|(_, tensor)| tensor).collect())
     };
+    let mut below = vec![1; one.len()];
+    for (position, (_, tensor)) in one.iter().enumerate() {
+        if is_float(tensor) {
+            continue;
+        }
+        for most in BELOW {
+            below[position] = most;
+            if run(&below, [false, true]).is_ok() && run(&below, [true, false]).is_ok() {
+                break;
+            }
+        }
+    }
     Ok([
-        run([false, true])?,
-        run([true, true])?,
-        run([false, false])?,
+        run(&below, [false, true])?,
+        run(&below, [true, true])?,
+        run(&below, [false, false])?,
     ])
 }
 
-fn is_index(tensor: &Tensor) -> bool {
-    let dtype = tensor.dtype();
-    matches!(
-        dtype,
-        DType::I16 | DType::U16 | DType::I32 | DType::U32 | DType::I64 | DType::U64
-    )
+/// Whether an input has as many samples as a batch.
+fn is_batched(graph: &Graph, name: &str) -> bool {
+    let values = graph.inputs.iter().map(|id| graph.value(*id));
+    let mut shapes = values
+        .filter(|value| value.name == name)
+        .map(|value| &value.shape);
+    let first = shapes.next().and_then(|shape| shape.as_ref()?.first());
+    !matches!(first, Some(Dim::Known(_)))
 }
 
-/// The numbers of one run, or of another: floats half as large and the last first, bytes that differ, ones for zeros.
-fn numbers(tensor: &Tensor, is_other: bool) -> Vec<f64> {
+fn is_float(tensor: &Tensor) -> bool {
+    let dtype = tensor.dtype();
+    matches!(dtype, DType::F32 | DType::F64 | DType::F16 | DType::BF16)
+}
+
+/// The numbers of one run, or of another: floats half as large and the last first, whole numbers below a bound that differ.
+fn numbers(tensor: &Tensor, is_other: bool, below: usize) -> Vec<f64> {
     let given = tensor.to_f64();
-    match (tensor.dtype(), is_other) {
-        (DType::F32 | DType::F64 | DType::F16 | DType::BF16, true) => {
-            given.into_iter().rev().map(|x| 0.5 * x).collect()
+    let below = match tensor.dtype() {
+        DType::Bool => below.min(2),
+        DType::I8 => below.min(128),
+        _ => below,
+    };
+    let (step, from) = if is_other { (29, 100) } else { (31, 7) };
+    match (is_float(tensor), is_other) {
+        (true, true) => given.into_iter().rev().map(|x| 0.5 * x).collect(),
+        (true, false) => given,
+        (false, _) => {
+            let number = |i: usize| (i.wrapping_mul(step) + from) % below;
+            (0..given.len()).map(|i| number(i) as f64).collect()
         }
-        (DType::U8 | DType::I8, _) => {
-            let step = if is_other { 29 } else { 31 };
-            (0..given.len())
-                .map(|i| (i.wrapping_mul(step) % 101) as f64)
-                .collect()
-        }
-        (_, true) => vec![1.0; given.len()],
-        (_, false) => given,
     }
 }
 
@@ -134,9 +157,21 @@ fn is_in_turn(run: OneRun, [ab, bb, aa]: [&Tensor; 3]) -> bool {
     if [first.len(), second.len()] != [both.len(); 2] {
         return false;
     }
+    let is_still = both == first && both == second;
     if both.len() == run.len {
-        return both == first && both == second;
+        return is_still;
     }
-    let is_doubled = both.len() == 2 * run.len && first_extent(ab) == Some(2 * run.first_extent);
-    is_doubled && both[run.len..] == first[run.len..] && both[..run.len] == second[..run.len]
+    if both.len() != 2 * run.len || first_extent(ab) != Some(2 * run.first_extent) {
+        return false;
+    }
+    let (one, other) = both.split_at(run.len);
+    if is_still {
+        let row = (run.len / run.first_extent.max(1)).max(1);
+        let mut rows = one.chunks(row);
+        let differ = rows
+            .next()
+            .is_some_and(|row| rows.any(|other| other != row));
+        return one == other && (run.first_extent == 1 || differ);
+    }
+    *other == first[run.len..] && *one == second[..run.len]
 }

@@ -224,12 +224,14 @@ impl AdaptedNetwork {
                 });
             }
         }
-        let operands = deployment.operands(&mut batched, &layers);
-        let is_alone = |node: &usize| operands.get(node).is_some_and(|it| it.op.len.is_some());
-        let alone = layers
-            .iter()
-            .filter(|layer| layer.nodes.iter().any(is_alone));
-        let without_batches = alone.map(|layer| layer.name.clone()).collect();
+        let operands = deployment.operands(&mut batched);
+        let alone = operands.iter().filter(|(_, it)| it.op.len.is_some());
+        let name = |(node, _): (&usize, _)| {
+            let of = layers.iter().find(|layer| layer.nodes.contains(node));
+            of.map_or(&base.nodes[*node].name, |layer| &layer.name)
+                .clone()
+        };
+        let without_batches = alone.map(name).collect();
         let n_common_values = batched.values.len();
         let drops = adapter.config().lora_dropout != 0.0;
         let dropping = match drops {

@@ -9,7 +9,8 @@ use spark_dora::{Biases, DoraConfig, Init};
 use spark_onnx::precision::Activations;
 use spark_onnx::{Model, Precision, RunOptions};
 use spark_onnx_graph::graph::{
-    ActivationFormat, Binary, Cast, Dim, Gemm, Graph, MatMul, Op, Reshape, Transpose, ValueId,
+    ActivationFormat, Binary, Cast, Dim, Gather, Gemm, Graph, MatMul, Op, Reshape, Transpose,
+    Unary, ValueId,
 };
 use spark_onnx_graph::{DType, Tensor};
 use spark_testing::numbers;
@@ -283,6 +284,69 @@ fn samples_of_bytes_that_lie_across_each_other_are_found() {
         let network = AdaptedNetwork::deployed(graph, config, &deployment).expect("is adapted");
         let found: &[&str] = if is_turned { &["fc"] } else { &[] };
         assert_eq!(network.layers_without_batches(), found);
+    }
+}
+
+/// Whole numbers that are indices, features that are alike where all indices are, constants of the network: found where they lie
+/// across each other, and not where they are in order.
+#[test]
+fn samples_of_indices_and_constants_are_told_apart() {
+    let rows = |first: f32, n: usize| -> Vec<f32> {
+        let values = numbers(n * 32, 11).into_iter().enumerate();
+        values
+            .map(|(i, x)| if i < 64 { first * x } else { x })
+            .collect()
+    };
+    for (is_turned, table) in [(true, true), (false, true), (true, false), (false, false)] {
+        let mut graph = Graph::default();
+        let mut y = match table {
+            // Rows 0 and 1 of the table are zero, as those of what is padded.
+            true => {
+                let x = graph.add_input("x", DType::I64, known(&[1, 4]));
+                let table = Tensor::from_f32([10, 32], rows(0.0, 10)).expect("fits");
+                let table = graph.add_constant("table", table);
+                graph.add_node(
+                    "rows",
+                    Op::Gather(Gather { axis: 0 }),
+                    &[Some(table), Some(x)],
+                )
+            }
+            // Constant beside what the network reads, which adds nothing.
+            false => {
+                let x = graph.add_input("x", DType::F32, known(&[1, 4, 32]));
+                let zero =
+                    graph.add_constant("zero", Tensor::from_f32([1], vec![0.0]).expect("fits"));
+                let c = Tensor::from_f32([1, 4, 32], rows(1.0, 4)).expect("fits");
+                let c = graph.add_constant("c", c);
+                let nothing =
+                    graph.add_node("nothing", Op::Binary(Binary::Mul), &[Some(x), Some(zero)]);
+                let size = graph.add_node("size", Op::Unary(Unary::Abs), &[Some(nothing)]);
+                graph.add_node("rows", Op::Binary(Binary::Add), &[Some(size), Some(c)])
+            }
+        };
+        if is_turned {
+            let turn = Transpose {
+                perm: Some(vec![1, 0, 2]),
+            };
+            y = graph.add_node("turned", Op::Transpose(turn), &[Some(y)]);
+        }
+        let flat = Tensor::from_f64(DType::I64, [2], vec![-1.0, 32.0]).expect("fits");
+        let flat = graph.add_constant("flat", flat);
+        let reshape = Op::Reshape(Reshape { allow_zero: false });
+        y = graph.add_node("flattened", reshape, &[Some(y), Some(flat)]);
+        let w = Tensor::from_f32([32, 8], numbers(32 * 8, 3)).expect("fits");
+        let w = graph.add_constant("fc.weight", w);
+        y = graph.add_node("y", Op::MatMul(MatMul), &[Some(y), Some(w)]);
+        graph.outputs.push(y);
+        let deployment = deployment(&graph, Precision::Fp8, Activations::Quantised);
+        let config = DoraConfig::builder(2).build().expect("settings");
+        let network = AdaptedNetwork::deployed(graph, config, &deployment).expect("is adapted");
+        let found: &[&str] = if is_turned { &["fc"] } else { &[] };
+        assert_eq!(
+            network.layers_without_batches(),
+            found,
+            "{is_turned} {table}"
+        );
     }
 }
 

@@ -65,7 +65,7 @@ pub(crate) struct Options {
     /// How often the frames are gone through, each time in another order, by whole steps: what is left over of --batch-size is passed over
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = count(1, 1_000_000))]
     pub(crate) epochs: usize,
-    /// Ends after so many steps, whatever --epochs says
+    /// Ends after so many steps, if the epochs (--epochs) have more
     #[arg(long, value_name = "N", value_parser = count(1, 1_000_000_000))]
     pub(crate) max_steps: Option<usize>,
     /// Frames of one step
@@ -589,6 +589,14 @@ impl Run {
         }
         if let Some(folder) = &self.tensorboard {
             self.keep_off("--tensorboard", folder)?;
+            let whole = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+            let own = [self.folder.join("checkpoints"), self.adapter()];
+            if let Some(own) = own.iter().find(|own| whole(folder).starts_with(whole(own))) {
+                return usage(&format!(
+                    "--tensorboard: `{}` is the run's own",
+                    own.display()
+                ));
+            }
             place::folder(folder)?;
         }
         let Some(json) = &self.json else {
@@ -608,6 +616,8 @@ impl Run {
         let tensors = self.adapter().join("adapter_model.safetensors");
         inputs.extend(own.iter().map(PathBuf::as_path));
         inputs.push(&tensors);
+        let (adapter, checkpoints) = (self.adapter(), self.folder.join("checkpoints"));
+        inputs.extend([adapter.as_path(), checkpoints.as_path()]);
         let calibrated = calibrated::path(&self.folder);
         inputs.extend([calibrated.as_path(), self.folder.as_path()]);
         output::keep_apart(inputs, [json.as_path()])?;

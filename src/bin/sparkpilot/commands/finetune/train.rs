@@ -319,7 +319,7 @@ fn say(before: u64, outcome: &Outcome, best: Option<u64>, took: Duration) {
         ),
         (None, _) => {
             println!(
-                "the adapter is the last step's: no epoch has ended, or none with a finite loss"
+                "the adapter is the last step's: no epoch has ended, none with a finite loss, or no frames are held back"
             );
         }
     }

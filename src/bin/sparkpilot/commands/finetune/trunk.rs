@@ -26,7 +26,7 @@ fn parts(
         .collect();
     match network.cut(&shapes) {
         Err(error @ TrainError::NoTrunk) => usage(&format!(
-            "--cache-trunk: {error}; --targets names fewer layers"
+            "--cache-trunk: {error}; fewer --targets, and no --biases of layers in front of them, leave a trunk"
         )),
         cut => Ok(cut?),
     }
